@@ -19,6 +19,7 @@ from api.positions.service import PositionService
 from api.stores.clients import Stores
 from api.stores.gaps import GapReader
 from api.system.service import SystemService
+from api.tokens.pool_prices import PoolPrices
 from api.tokens.reader import TokenReader
 from api.tokens.service import TokenService
 from api.wallets.service import WalletService
@@ -36,6 +37,7 @@ class Services:
         gaps = GapReader(self.stores, settings.api_timeout_s / 2)
         self._following = Following(self.stores, settings)
         accounts = AccountsReader(self.stores)
+        pools = PoolPrices(self.stores, reader, accounts)
         positions = Positions(
             accounts,
             ByMint(self.stores, accounts),
@@ -49,12 +51,14 @@ class Services:
             raise SettingsError(str(error)) from None
         self.positions = PositionService(positions, slugs, registry.SLUGS)
         self.wallets = WalletService(
-            self.stores, reader, gaps, self._following, self.positions.of_many
+            self.stores, reader, gaps, self._following, pools, self.positions.of_many
         )
         self.analysis = AnalysisService(self.wallets.reader, self.positions)
         self.networth = NetWorthService(self.stores, self._following)
         self._metadata = MetadataService(self.stores, settings)
-        self.tokens = TokenService(self.stores, reader, gaps, self._following, self._metadata)
+        self.tokens = TokenService(
+            self.stores, reader, gaps, self._following, self._metadata, pools
+        )
         self.history = HistoryService(self.stores, reader, gaps)
         self.system = SystemService(settings, self.stores)
 

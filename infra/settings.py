@@ -230,7 +230,7 @@ class Settings(BaseSettings):
         50_000,
         ge=100,
         le=10_000_000,
-        description="wallets, and mints, whose accounts are kept because they were asked for",
+        description="wallets, and mints, whose accounts are kept: asked for, or mints that trade",
     )
     account_rpc_per_s: float = Field(
         200.0, gt=0, le=100_000, description="requests to RPC_ENDPOINT that accounts may cost"

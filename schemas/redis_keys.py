@@ -575,8 +575,8 @@ TRACKED_MINTS: Final = Key(
     "zset",
     "ingest accounts",
     None,
-    "raw mint whose mint account is kept -> when it was last asked for, ms; at most "
-    "ACCOUNT_TRACKED_MAX",
+    "raw mint whose mint account is kept -> when it was last asked for, or seen to trade, ms; at "
+    "most ACCOUNT_TRACKED_MAX",
 )
 BOOTSTRAP: Final = Key(
     "bootstrap:{program}",

@@ -8,7 +8,8 @@ it, or no more; one that is followed is never refused.
 Ingest lets the least recently asked go where ACCOUNT_TRACKED_MAX are followed, and does not know
 keys. So it is this limit that bounds what a key can push out: of what was asked for within the last
 ACCOUNT_TRACKED_MAX / API_NEW_ACCOUNTS_PER_KEY minutes, by the defaults 14 hours, one key alone
-pushes out nothing.
+pushes out nothing. Mints that trade are followed beside those asked for, within the same bound: a
+mint leaves once that many others were asked for or traded since.
 """
 
 from __future__ import annotations

@@ -74,17 +74,19 @@ class StakeAnswer(TypedDict):
     ]
     status: Annotated[
         Literal["inactive", "activating", "active", "deactivating"],
-        about("of the delegation, in the epoch of the answer", "active"),
+        about("of the delegation, in `epoch`", "active"),
     ]
     effective_lamports: Annotated[
         str | None,
         about(
-            "what counts for the validator in this epoch, by the cluster's stake history; null: "
+            "what counts for the validator in `epoch`, by the cluster's stake history; null: "
             "that is not known",
             "25000000000",
         ),
     ]
     effective_sol: Annotated[float | None, about(IN_SOL, 25.0)]
+    epoch: Annotated[int, about("of the chain, by its clock", 820)]
+    epoch_slot: Annotated[int, about("slot of that clock", 354_240_017)]
     activation_epoch: Annotated[
         int | None, about("from which it activates; null: not delegated, or since genesis", 812)
     ]

@@ -73,6 +73,7 @@ class Outcome:
     positions: list[Position] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     absent: set[bytes] = field(default_factory=set)  # what the reading wanted, and is not known
+    sent: set[bytes] = field(default_factory=set)  # what it wanted, and got
 
 
 async def run(asked: Iterable[tuple[Protocol, Held]], world: World, fetch: Fetch) -> list[Outcome]:
@@ -137,7 +138,6 @@ class _Run:
         self._wanted_count = 0
         self._is_again = False  # read it again, without an account
         self._took_s = 0.0
-        self._sent: set[bytes] = set()
         self._unusable: set[bytes] = set()  # of what was sent, what could not be read
         self.wanted: Sequence[bytes] = ()  # nothing: the reading is over
 
@@ -161,7 +161,7 @@ class _Run:
             for each in self.wanted
             if each not in self._unusable and (found := known.get(each)) is not None
         }
-        self._sent |= sent.keys()
+        self._outcome.sent |= sent.keys()
         self._outcome.absent.update(each for each in self.wanted if known.get(each) is None)
         self._advance(sent)
         if self._is_again:
@@ -246,7 +246,7 @@ class _Run:
         if len(kept) < len(self._held.accounts):
             self._held = replace(self._held, accounts=kept)
             return True
-        if address not in self._sent or address in self._unusable:
+        if address not in self._outcome.sent or address in self._unusable:
             return False
         self._unusable.add(address)
         return True

@@ -182,6 +182,8 @@ def _stake(stake: Stake, rewards: Rewards) -> StakeAnswer:
         "status": stake.status,
         "effective_lamports": text(stake.effective_lamports),
         "effective_sol": sol(stake.effective_lamports),
+        "epoch": stake.epoch,
+        "epoch_slot": stake.epoch_slot,
         "activation_epoch": integer(stake.activation_epoch),
         "deactivation_epoch": integer(stake.deactivation_epoch),
         "authority": stake.authority,

@@ -86,8 +86,9 @@ class PricedThen(TypedDict):
             "`live`: the last published price; `settled`: not published for three days, the price "
             "that its market was left with; `reference`: SOL, as swaps are valued with it; `par`: "
             "a dollar coin (USDC, USDT, USD1) without a price of its own, taken for one dollar; "
-            "`pool`: a liquid-stake token that no market prices, by its pool's own figures, with "
-            "the slot of the pool's account",
+            "`pool`: a liquid-stake token that no market prices, by its pool's own figures, or an "
+            "LP token, by its pool's reserves while a wallet with it is asked for; with the slot "
+            "of the pool's account",
             "live",
         ),
     ]

@@ -12,7 +12,7 @@ there: rare, and then one query for all of them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final
 
@@ -101,6 +101,8 @@ class Tokens:
     as_of_ms: int  # block time of that slot
     now_ms: int  # block time of the latest slot that any of the partitions has
     sol_usd: float | None  # of that slot
+    lacking: dict[str, str] = field(default_factory=dict)
+    """Why shares of pools have no price, by mint."""
 
     def get(self, mint: str) -> Token | None:
         """Return a token, None where nothing is known of it."""

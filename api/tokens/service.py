@@ -38,6 +38,7 @@ class TokenService:
         gaps: GapReader,
         following: Following,
         metadata: MetadataService,
+        pools: PoolPrices,
     ) -> None:
         self._stores = stores
         self._reader = reader
@@ -45,7 +46,7 @@ class TokenService:
         self._following = following
         self._metadata = metadata
         mints = MintReader(stores)
-        self._supplied = SuppliedTokens(reader, mints, PoolPrices(stores))
+        self._supplied = SuppliedTokens(reader, mints, pools)
         self._tokens = CachedAnswers(TOKENS_KEPT_BYTES)
         self._reads = SingleFlight()
         self._holders = CachedAnswers(HOLDERS_KEPT_BYTES)

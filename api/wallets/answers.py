@@ -79,8 +79,9 @@ class Native(Priced):
     as_of_slot: Annotated[
         int | None,
         about(
-            "slot at the end of which it had them: a wallet's own SOL is asked for when the wallet "
-            "is, and may have moved since; null: as the tape saw it last",
+            "slot at the end of which it had them: no stream brings a wallet's own SOL. It is "
+            "asked for with the wallet, again a minute after it was last, and may have moved "
+            "since; null: as the tape saw it last",
             341_000_000,
         ),
     ]
@@ -102,8 +103,9 @@ class Holding(Priced):
             "SOL, USDC, USDT or USD1; or a token whose name or symbol is known from its creation "
             "or metadata, that has a published price of the last three days, and whose pools "
             "together hold 10 SOL of liquidity or more, or traded 100 SOL or more within the last "
-            "day; or, without a price of a market, a share of a stake pool of 10 SOL or "
-            "more. It says that the value means something, not that the token is honest",
+            "day; or, without a price of a market, a share of a stake pool of 10 SOL or more, or "
+            "of a pool of as much whose two tokens are so. It says that the value means "
+            "something, not that the token is honest",
             True,
         ),
     ]
@@ -130,9 +132,18 @@ class Holding(Priced):
     price_source: Annotated[
         PriceSource | None,
         about(
-            "as of `/api/tokens/{mint}`. `pool`: a liquid-stake token that no market prices; "
-            "`price_slot` is then of the pool's account; null: no price",
+            "as of `/api/tokens/{mint}`. `pool`: a liquid-stake token, or an LP token of Raydium's "
+            "AMM v4 or CPMM, that no market prices; `price_slot` is then of the pool's account; "
+            "null: no price",
             "live",
+        ),
+    ]
+    unsupported_fields: Annotated[
+        list[str],
+        about(
+            "of an LP token without a price: what its pool lacks. A vault that is not known yet is "
+            "asked for: ask again in a second",
+            [],
         ),
     ]
     accounts: Annotated[list[TokenAccount], about("where it is, largest first")]

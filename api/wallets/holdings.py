@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from api.http.errors import Problem
@@ -87,14 +87,23 @@ async def read_backed(stores: Stores, tokens: Tokens, mints: Iterable[str]) -> f
     return frozenset(backed)
 
 
-def backed_by_pools(tokens: Tokens, mints: Iterable[str]) -> frozenset[str]:
-    """Return which mints are shares of a pool that holds enough."""
-    return frozenset(
-        mint
+async def read_backed_by_pools(
+    stores: Stores, tokens: Tokens, mints: Iterable[str]
+) -> frozenset[str]:
+    """Return which mints are shares of a pool that holds enough of what has such a price."""
+    pools = {
+        mint: pool
         for mint in mints
         if (token := tokens.get(mint)) is not None
-        and token.pool_price is not None
-        and token.pool_price.share.lamports >= LEAST_LIQUIDITY_LAMPORTS
+        and (pool := token.pool_price) is not None
+        and (pool.lamports or 0) >= LEAST_LIQUIDITY_LAMPORTS
+    }
+    sides = {each.mint: each for pool in pools.values() for each in pool.sides}
+    backed = await read_backed(stores, replace(tokens, by_mint=sides), sides)
+    return frozenset(
+        mint
+        for mint, pool in pools.items()
+        if all(each.mint in MONEY or each.mint in backed for each in pool.sides)
     )
 
 
@@ -120,6 +129,7 @@ class _Held:
     token: Token | None
     worth: Worth
     is_verified: bool
+    lacking: str | None  # why a share of a pool has no price
 
 
 def _held(
@@ -140,9 +150,10 @@ def _held(
         price = None if token is None else token.price
         value = worth(amount_raw, decimals, price)
         if token is not None and token.pool_price is not None:
-            value = token.pool_price.worth(amount_raw, tokens.sol_usd)
+            value = token.pool_price.worth(amount_raw)
         is_verified = mint in MONEY or mint in backed
-        held.append(_Held(mint, of_mint, amount_raw, decimals, token, value, is_verified))
+        lacking = tokens.lacking.get(mint)
+        held.append(_Held(mint, of_mint, amount_raw, decimals, token, value, is_verified, lacking))
     return native, held
 
 
@@ -231,6 +242,7 @@ def _holding(held: _Held, wallet: HeldAccounts, now_ms: int) -> Holding:
         "withheld_raw": str(sum(withheld)) if withheld else None,
         "accounts": [_account(each, decimals) for each in accounts],
         "price_source": None if token is None or token.price is None else token.source,
+        "unsupported_fields": [] if held.lacking is None else [f"price_sol: {held.lacking}"],
         **priced_at(None if token is None else token.price, now_ms, held.worth),
     }
 

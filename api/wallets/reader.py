@@ -43,10 +43,10 @@ from api.wallets.held import (
 from api.wallets.holdings import (
     Beginning,
     Wanted,
-    backed_by_pools,
     holdings,
     holdings_totals,
     read_backed,
+    read_backed_by_pools,
 )
 from api.wallets.known_position import KnownPosition
 from api.wallets.position_answers import (
@@ -153,6 +153,7 @@ class Facts:
     tokens: Tokens
     backed: frozenset[str]
     pooled: Tokens  # those that accounts hold, priced by their pool where no market does
+    vaults: Sequence[bytes]  # that these prices need followed
     held: HeldAccounts | None  # where balances are asked for
     gaps: GapCounts | None
 
@@ -177,7 +178,12 @@ class Wallets:
     """Answers about wallets. Every method raises Problem."""
 
     def __init__(
-        self, stores: Stores, tokens: TokenReader, gaps: GapReader, following: Following
+        self,
+        stores: Stores,
+        tokens: TokenReader,
+        gaps: GapReader,
+        following: Following,
+        pools: PoolPrices,
     ) -> None:
         self._stores = stores
         self._tokens = tokens
@@ -186,9 +192,12 @@ class Wallets:
         self._reader = WalletReader(stores)
         self._accounts = WalletAccountsReader(stores)
         self._mints = MintReader(stores)
-        self._pools = PoolPrices(stores)
+        self._pools = pools
         self._beginning = Beginning(stores)
-        self._unknown_mints: BoundedCache[str, tuple[str, ...]] = BoundedCache(REMEMBERED)
+        # Of a wallet: mints that are not known, and vaults that its prices need.
+        self._unknown: BoundedCache[str, tuple[list[str], Sequence[bytes]]] = BoundedCache(
+            REMEMBERED
+        )
 
     async def page(
         self, wallet: str, limit: int, cursor: str | None, view: View = View.FULL
@@ -224,7 +233,7 @@ class Wallets:
         wanted = {mint for mint, _ in page.positions} | _held(book)
         tokens = await self._tokens.read(wanted)
         gaps = (await self._gaps.read()).of_wallet(page.state.wallet)
-        return Facts(page.state, book, tokens, frozenset(), tokens, None, gaps)
+        return Facts(page.state, book, tokens, frozenset(), tokens, (), None, gaps)
 
     async def position(self, wallet: str, mint: str) -> PositionAnswer:
         """Return a wallet's position in a token."""
@@ -262,7 +271,7 @@ class Wallets:
         (await self._gaps.read()).check_wallet(wallet)
         (facts,) = await self._facts([wallet], [Section.HOLDINGS], MOST_POSITIONS, asked)
         held = facts.balances
-        self._unknown_mints.put(wallet, tuple(unknown_mints(held)[:MOST_MINTS]))
+        self._unknown.put(wallet, (unknown_mints(held)[:MOST_MINTS], facts.vaults))
         return {
             "as_of_slot": held.as_of_slot,
             "as_of_ms": held.as_of_ms,
@@ -277,10 +286,11 @@ class Wallets:
         (facts,) = await self._facts([wallet], [Section.PORTFOLIO], MOST_POSITIONS, asked)
         return facts
 
-    async def ask_mints(self, wallet: str, holder: str) -> None:
-        """Have the tokens followed, for a key, whose mints the last `holdings` did not know."""
-        mints = self._unknown_mints.kept.get(wallet, ())
+    async def ask_unknown(self, wallet: str, holder: str) -> None:
+        """Have followed, for a key, what the last `holdings` needs: mints, vaults of pools."""
+        mints, vaults = self._unknown.kept.get(wallet, ((), ()))
         await self._following.ask_mints(map(decode, mints), holder)
+        await self._following.ask_accounts(vaults, holder)
 
     async def portfolio(self, wallet: str) -> PortfolioAnswer:
         """Return a wallet at a glance."""
@@ -356,6 +366,7 @@ class Wallets:
         tokens = Tokens({}, 0, 0, 0, None)
         backed: frozenset[str] = frozenset()
         pooled = tokens
+        vaults: list[bytes] = []
         if mints or held:
             tokens = await self._tokens.read([SOL_MINT, *(mints | owned)])
         if held:
@@ -363,8 +374,8 @@ class Wallets:
             await self._fill_in_decimals(held, states, tokens)
             pooled = replace(tokens, by_mint=tokens.by_mint.copy())
             decimals = {each.mint: each.decimals for wallet in held for each in wallet.tokens}
-            await self._pools.price(pooled, decimals)
-            backed |= backed_by_pools(pooled, decimals)
+            vaults = await self._pools.price(pooled, decimals)
+            backed |= await read_backed_by_pools(self._stores, pooled, decimals)
         gaps = await self._gaps.read()
         return [
             Facts(
@@ -373,6 +384,7 @@ class Wallets:
                 tokens,
                 backed,
                 pooled,
+                vaults,
                 held[at] if held else None,
                 gaps.of_wallet(state.wallet),
             )

@@ -10,6 +10,7 @@ from api.http.encoding import Encoded
 from api.stores.caches import CachedAnswers, SingleFlight
 from api.stores.clients import Stores
 from api.stores.gaps import GapReader
+from api.tokens.pool_prices import PoolPrices
 from api.tokens.reader import TokenReader
 from api.wallets.holdings import Wanted
 from api.wallets.reader import ReadAggregates, Section, View, Wallets
@@ -27,10 +28,11 @@ class WalletService:
         tokens: TokenReader,
         gaps: GapReader,
         following: Following,
+        pools: PoolPrices,
         positions: ReadAggregates,
     ) -> None:
         self._positions = positions
-        self.reader = self._wallets = Wallets(stores, tokens, gaps, following)
+        self.reader = self._wallets = Wallets(stores, tokens, gaps, following, pools)
         self._reads = SingleFlight()
         self._cached = CachedAnswers(KEPT_BYTES, FRESH_FOR_S)
 
@@ -59,7 +61,7 @@ class WalletService:
         """
         asked = await self._wallets.follow(wallet, holder, wait_ms / 1000)
         answer = await self._cached.get(self._wallets.holdings, wallet, wanted, asked)
-        await self._wallets.ask_mints(wallet, holder)  # of each key, though they share the answer
+        await self._wallets.ask_unknown(wallet, holder)  # of each key, though they share the answer
         return answer
 
     async def portfolio(self, wallet: str) -> Encoded:

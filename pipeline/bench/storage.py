@@ -26,7 +26,12 @@ from infra.clickhouse.migrations import migrate
 from infra.local.process import free_port
 from infra.settings import Settings, load_own
 from pipeline.agents.store import TapeBooks
-from pipeline.bench import storage_accounts, storage_tokens, storage_wallets
+from pipeline.bench import (
+    storage_accounts,
+    storage_dictionaries,
+    storage_tokens,
+    storage_wallets,
+)
 from pipeline.decoding.decode import decode_update
 from pipeline.domain.launchpad import Launchpad
 from pipeline.domain.quote_book import QuoteBook
@@ -193,10 +198,12 @@ def _tokens(tokens: int, days: int) -> None:
     report("storage", value, "Redis bytes/token at rest", **figures)
 
 
-def _accounts(accounts: int) -> None:
+def _accounts(accounts: int, *, dictionary: bool, dumps: Path | None) -> None:
     """Measure what accounts of the chain take in Redis."""
     with embedded_stores() as settings:
         figures = storage_accounts.measure(settings, accounts)
+    if dictionary or dumps is not None:
+        figures["frames"] = storage_dictionaries.measure(dumps)
     report("storage", figures.pop("gb_a_million"), "Redis GB/million accounts", **figures)
 
 
@@ -220,6 +227,17 @@ def _accounts(accounts: int) -> None:
     type=click.IntRange(1_000),
     help="Instead of swaps in ClickHouse: what so many accounts take in Redis, by kind.",
 )
+@click.option(
+    "--dictionary",
+    is_flag=True,
+    help="With --accounts: also what a zstd dictionary of each kind would save.",
+)
+@click.option(
+    "--dumps",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="With --dictionary: of these accounts as well, JSON files as getAccountInfo answers.",
+)
 @click.option("--days", type=click.IntRange(1), default=30, help="Of chain time.  [default: 30]")
 def storage(
     quick: bool,
@@ -227,14 +245,17 @@ def storage(
     seen: int | None,
     launched: int | None,
     accounts: int | None,
+    dictionary: bool,
+    dumps: Path | None,
     days: int,
 ) -> None:
     """Measure storage: bytes a swap takes in ClickHouse, merged, and queries in every order.
 
     With `--wallets` or `--tokens` it measures Redis instead: what those that were seen leave there,
-    day by day, when all of them are at rest. With `--accounts`: what each kind of account takes.
-    `--wallets` fails where Redis keeps growing after the hot window, or where a wallet at rest
-    leaves more than 60 bytes; the line has `flat` and `bytes_a_wallet`.
+    day by day, when all of them are at rest. `--wallets` fails where Redis keeps growing after the
+    hot window, or where a wallet at rest leaves more than 60 bytes; the line has `flat` and
+    `bytes_a_wallet`. With `--accounts`: what each kind of account takes, and with `--dictionary`
+    what its frames would take with a dictionary trained on others of it.
 
     Swaps of a simulated market, some twenty a wallet, are written to an embedded ClickHouse as the
     agents do it. `columns` has the bytes a swap of each column, compressed and plain.
@@ -245,8 +266,10 @@ def storage(
     if launched is not None:
         _tokens(launched, days)
         return
+    if accounts is None and (dictionary or dumps is not None):
+        raise click.UsageError("--dictionary and --dumps go with --accounts")
     if accounts is not None:
-        _accounts(accounts)
+        _accounts(accounts, dictionary=dictionary, dumps=dumps)
         return
     wanted = swaps or (100_000 if quick else 1_000_000)
     with tempfile.TemporaryDirectory(prefix="soltape-") as name:

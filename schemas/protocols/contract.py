@@ -147,6 +147,8 @@ class Stake(NamedTuple):
     activation_epoch: int | None
     deactivation_epoch: int | None  # None: it is not deactivated
     authority: Literal["withdrawer", "staker"]  # the wallet's; a staker owns nothing of it
+    epoch: int  # of the chain, in which `status` and `effective_lamports` are so
+    epoch_slot: int  # of the chain's clock that says so
     locked_until_ms: int | None = None
     locked_until_epoch: int | None = None
 
@@ -271,6 +273,13 @@ class PoolShare:
         return Fraction(amount_raw * self.lamports, self.supply_raw)
 
 
+class LpTokens(NamedTuple):
+    """The LP tokens of a pool, as it counts them."""
+
+    mint: bytes
+    supply_raw: int
+
+
 class Shape(StrEnum):
     """Which block a route's positions have beside their assets."""
 
@@ -323,3 +332,8 @@ class Protocol:
     """A wallet's address leads to positions that none of its accounts says are there."""
     share: Callable[[Account], PoolShare] | None = None
     """Of a pool of SOL: what its token represents; raises Unreadable. The token finds it."""
+    lp: Callable[[Account], LpTokens | None] | None = None
+    """Of a pool: its LP tokens, all of which `read` has withdraw its reserves; raises Unreadable.
+
+    None for other accounts. The token finds it.
+    """

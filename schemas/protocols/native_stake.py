@@ -120,6 +120,8 @@ def _position(
             of.deactivation_epoch if of and of.deactivation_epoch < MAX_EPOCH else None
         ),
         authority="withdrawer" if is_withdrawer else "staker",
+        epoch=world.epoch,
+        epoch_slot=world.slot,
         locked_until_ms=_lockup_ms(stake.lockup.until_s) if is_locked else None,
         locked_until_epoch=stake.lockup.until_epoch if is_locked else None,
     )

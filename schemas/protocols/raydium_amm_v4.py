@@ -18,6 +18,7 @@ from schemas.protocols.contract import (
     Account,
     Held,
     Kind,
+    LpTokens,
     Position,
     Protocol,
     Reading,
@@ -57,6 +58,14 @@ class _Pool(NamedTuple):
 def read(held: Held, world: World) -> Reading:
     """Return the pools of the wallet's LP tokens, and the LP tokens it has staked in farms."""
     return in_step(_pools(held), raydium_farms.read(ROUTE, held, world))
+
+
+def lp(account: Account) -> LpTokens | None:
+    """Return the LP tokens of a pool, None of another account; raises Unreadable."""
+    if account.kind is not POOL:
+        return None
+    pool = _pool(account)
+    return LpTokens(pool.lp_mint, pool.lp_raw)
 
 
 def _pools(held: Held) -> Reading:
@@ -164,4 +173,5 @@ PROTOCOL: Final = Protocol(
     read=read,
     unsupported_fields=("rewards of farms",),
     reads_tokens=True,
+    lp=lp,
 )

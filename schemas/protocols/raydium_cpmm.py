@@ -19,6 +19,7 @@ from schemas.protocols.contract import (
     Held,
     Kind,
     Lock,
+    LpTokens,
     Position,
     Protocol,
     Reading,
@@ -87,6 +88,14 @@ def read(held: Held, world: World) -> Reading:
     ]
     known = yield _vaults(shares)
     return [_position(each, pools.get(each.pool_address), known) for each in shares]
+
+
+def lp(account: Account) -> LpTokens | None:
+    """Return the LP tokens of a pool, None of another account; raises Unreadable."""
+    if account.kind is not POOL:
+        return None
+    pool = _pool(account)
+    return LpTokens(pool.lp_mint, pool.supply)
 
 
 def _vaults(shares: Sequence[_Share]) -> list[bytes]:
@@ -169,4 +178,5 @@ PROTOCOL: Final = Protocol(
         "Token-2022 transfer fees: amounts are before them",
     ),
     reads_tokens=True,
+    lp=lp,
 )

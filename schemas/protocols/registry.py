@@ -12,7 +12,14 @@ from typing import Final
 
 from schemas import protocols
 from schemas.protocols import programs
-from schemas.protocols.contract import Account, Kind, PoolShare, Protocol, Unreadable
+from schemas.protocols.contract import (
+    Account,
+    Held,
+    Kind,
+    PoolShare,
+    Protocol,
+    Unreadable,
+)
 from schemas.solana.addresses import text
 
 
@@ -133,7 +140,14 @@ _SHARES: Final = {
     if protocol.share is not None
     for kind in protocol.kinds
 }
-SHARE_PROGRAMS: Final = tuple(sorted({kind.program for kind in _SHARES}))
+_LPS: Final = {
+    kind: protocol
+    for protocol in ALL
+    if protocol.lp is not None
+    for kind in protocol.kinds
+    if kind.has_mints
+}
+SHARE_PROGRAMS: Final = tuple(sorted({kind.program for kind in (*_SHARES, *_LPS)}))
 """Programs with pools whose token is a share of them."""
 
 
@@ -158,3 +172,20 @@ def pool_share(account: Account, mint: bytes) -> PoolShare | None:
     except Unreadable:
         return None
     return share if share.mint == mint else None
+
+
+def whole_pool(account: Account, mint: bytes) -> tuple[Protocol, Held] | None:
+    """Return what reads the reserves of a pool by its LP tokens, all of them held by nobody.
+
+    None where the account is no pool of that LP token, or there are none of it.
+    """
+    protocol = _LPS.get(account.kind)
+    if protocol is None or protocol.lp is None:
+        return None
+    try:
+        lp = protocol.lp(account)
+    except Unreadable:
+        return None
+    if lp is None or lp.mint != mint or not lp.supply_raw:
+        return None
+    return protocol, Held(bytes(len(mint)), [account], {mint: lp.supply_raw})

@@ -37,6 +37,7 @@ GENESIS = 1_000
 WALLETS = [bytes([1, n]) + bytes(30) for n in range(12)]
 MINTS = [bytes([2, n]) + bytes(30) for n in range(4)]
 RENT = 2_039_280
+LEAN = "/lean"  # of the RPC of a provider that has no getProgramAccounts
 
 
 @dataclass(frozen=True)
@@ -258,6 +259,8 @@ class AccountNode:
             raise web.HTTPServiceUnavailable
         answer: dict[str, Any] = {"jsonrpc": "2.0", "id": call["id"]}
         try:
+            if method == "getProgramAccounts" and request.path == LEAN:
+                raise LookupError(-32010, "excluded from account secondary indexes")
             answer["result"] = self._answer(method, params)
         except LookupError as error:
             answer["error"] = {"code": error.args[0], "message": error.args[1]}
@@ -331,6 +334,7 @@ class AccountNode:
         await server.start()
         app = web.Application()
         app.router.add_post("/", self.rpc)
+        app.router.add_post(LEAN, self.rpc)
         runner = web.AppRunner(app)
         await runner.setup()
         rpc_port = free_port()

@@ -1,14 +1,14 @@
 """Compares stored accounts with RPC, a hundred a minute, and mends what differs.
 
 What the lane takes on trust from a node is that an account's message comes before its block is
-closed. This is the check of it. Keys are walked in Redis's own order, which is that of hashes.
+closed. This is the check of it. Keys are drawn at random each time, so that no part of them waits
+for its turn, however often the process starts.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
+import random
 from typing import Any, Final
 
 import structlog
@@ -24,7 +24,7 @@ from pipeline.ingest.accounts.tracked import Tracked
 from schemas.account_reading import GROUP
 from schemas.accounts import BadAccount, StoredAccount, unpack
 from schemas.protocols.registry import kind_of
-from schemas.redis_keys import ACCOUNT, WATERMARK, account_tag
+from schemas.redis_keys import ACCOUNT, WATERMARK, account_tag, account_tags
 from schemas.solana.addresses import SYSTEM_PROGRAM, key, text
 
 log = structlog.get_logger(__name__)
@@ -33,7 +33,9 @@ EVERY_S: Final = 60.0
 ACCOUNTS: Final = 100
 APPLIED_WITHIN_S: Final = 30.0  # the agent's lag that is waited for
 LOOK_S: Final = 0.25
-_SCAN_COUNT: Final = 1_000
+KEYS_A_LOOK: Final = 32  # that are drawn, of each partition's node
+MOST_LOOKS: Final = 40  # until enough of the keys are accounts: 10,240 keys a minute, 2.6 us each
+_PREFIX: Final = ACCOUNT.pattern.partition("{")[0].encode()
 
 
 class Audit:
@@ -52,28 +54,31 @@ class Audit:
         try:
             while True:
                 try:
-                    async with aclosing(self._addresses()) as addresses:
-                        await self._walk(addresses)
+                    await self.compare(await self.draw())
                 except (RedisError, RpcRefused, BadAnswer) as error:
                     log.warning("accounts could not be audited", why=str(error))
                 await asyncio.sleep(EVERY_S)
         finally:
             await self._redis.aclose()
 
-    async def _addresses(self) -> AsyncGenerator[bytes, None]:
-        pattern = ACCOUNT.make(tag="{*}", address="*")
-        async for name in self._redis.scan_iter(match=pattern, count=_SCAN_COUNT):
-            yield key(name.decode().rsplit(":", 1)[1])
+    async def draw(self) -> list[bytes]:
+        """Return stored accounts at random, each once; raises RedisError.
 
-    async def _walk(self, addresses: AsyncIterator[bytes]) -> None:
-        drawn: list[bytes] = []
-        async for address in addresses:
-            drawn.append(address)
-            if len(drawn) == ACCOUNTS:
-                await self.compare(drawn)
-                drawn = []
-                await asyncio.sleep(EVERY_S)
-        await self.compare(drawn)
+        They are ACCOUNTS, or fewer where Redis has few among its other keys.
+        """
+        commands: list[tuple[Any, ...]] = []
+        for tag in account_tags():  # the first leads a cluster to the node of the others
+            commands.append(("EXISTS", WATERMARK.make(tag=tag, group=GROUP)))
+            commands += [("RANDOMKEY",)] * KEYS_A_LOOK
+        drawn: set[bytes] = set()
+        for _ in range(MOST_LOOKS):
+            for name in await ask(self._redis, commands):
+                if isinstance(name, bytes) and name.startswith(_PREFIX):
+                    drawn.add(key(name.decode().rsplit(":", 1)[1]))
+            if len(drawn) >= ACCOUNTS:
+                break
+        most = min(len(drawn), ACCOUNTS)
+        return random.sample(sorted(drawn), most)
 
     async def compare(self, addresses: list[bytes]) -> int:
         """Compare stored accounts with RPC, mend those that differ; return how many did.

@@ -22,6 +22,8 @@ from pipeline.ingest.accounts import metrics
 from pipeline.ingest.accounts.asked import AnswerQueue
 from pipeline.ingest.accounts.asking import CONCURRENCY, Asking, Ended
 from pipeline.ingest.accounts.tracked import Asked, Tracked
+from pipeline.ingest.accounts.traded import LOOK_S as TRADED_LOOK_S
+from pipeline.ingest.accounts.traded import LOOKS_TO_FILL, TradedMints
 from schemas.accounts import MOST_OF_WALLET, TOO_MANY_ACCOUNTS, followed_of, largest_of
 from schemas.proto.tape_pb2 import Covered
 from schemas.redis_keys import (
@@ -182,6 +184,7 @@ class Requests:
         self._answers = answers
         self._asking = asking
         self._is_streamed = "tokens" in settings.account_groups.split(",")
+        self._new_traded = max(1, settings.account_tracked_max // LOOKS_TO_FILL)
         self._asked_s: dict[bytes, float] = {}  # when all of it was asked, of what is tracked
         self._lamports_s: dict[bytes, float] = {}
         # Mints whose holders left, and accounts, by subject, until the lane says so.
@@ -196,7 +199,10 @@ class Requests:
 
     async def run(self) -> None:
         """Read and ask."""
-        others = [asyncio.create_task(self._ask_again()), asyncio.create_task(self._watch())]
+        others = [
+            asyncio.create_task(work)
+            for work in (self._ask_again(), self._watch(), self._follow_traded())
+        ]
         try:
             await self._read()
         finally:
@@ -287,17 +293,40 @@ class Requests:
                 asked[of, address] = int(number.split(b"-")[0])
         for kind, key in _KEYS:
             scores = {address: ms for (each, address), ms in asked.items() if each == kind}
-            if not scores:
-                continue
-            # Before anything is covered: a process that takes over must know what is kept.
-            await self._until_done(self._writer.zadd, key.make(), scores)
-            self._track(kind, scores)
+            if scores:
+                await self._keep(kind, key, scores)
         for subject in asked:
             self._start(*subject)
+
+    async def _keep(self, kind: Covered.Kind, key: Key, scores: dict[bytes, int]) -> None:
+        # Before anything is covered: a process that takes over must know what is kept.
+        await self._until_done(self._writer.zadd, key.make(), scores)
+        self._track(kind, scores)
         metrics.TRACKED.labels("wallet").set(len(self._tracked.wallets))
         metrics.TRACKED.labels("mint").set(len(self._tracked.mints))
         metrics.TRACKED.labels("holders").set(len(self._tracked.holders))
         metrics.TRACKED.labels("account").set(len(self._tracked.accounts))
+
+    async def _follow_traded(self) -> None:
+        """Keep the mints that trade; of those that are not kept yet, some with each look."""
+        if not self._is_streamed:
+            return  # nothing would follow them
+        traded = TradedMints(self._writer)
+        while True:
+            seen = await self._until_done(traded.look)
+            mints = self._tracked.mints
+            known = {mint: ms for mint, ms in seen.items() if mint in mints}
+            new = [
+                mint
+                for mint in reversed(seen)
+                if mint not in self._asked_s and mint not in self._failed
+            ][: self._new_traded]
+            scores = known | {mint: seen[mint] for mint in new}
+            if scores:
+                await self._keep(Covered.MINT, TRACKED_MINTS, scores)
+            for mint in new:
+                self._start(Covered.MINT, mint)
+            await asyncio.sleep(TRADED_LOOK_S)
 
     def _track(self, kind: Covered.Kind, scores: dict[bytes, int]) -> None:
         ask: Callable[[bytes, int], list[bytes]] = self._of(kind).ask

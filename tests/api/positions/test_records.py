@@ -232,7 +232,7 @@ def test_no_end_of_a_lock_is_too_late_or_early_to_be_answered() -> None:
         Lock("term", ends_ms=-(1 << 80)),
         Lock("term", ends_slot=most),
     ]
-    stake = Stake(None, "inactive", 0, None, None, "staker", (1 << 74), (1 << 64) - 1)
+    stake = Stake(None, "inactive", 0, None, None, "staker", 9, 9, (1 << 74), (1 << 64) - 1)
     found = record("p99", Position("lending", ACCOUNT, locks=locks, stake=stake), tokens())
     answer = orjson.loads(encode(found).body)
     assert [each["ends_slot"] for each in answer["locks"]] == [most, None, most]

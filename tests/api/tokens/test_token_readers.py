@@ -12,6 +12,7 @@ import pytest
 
 from api.accounts import mints as mint_accounts
 from api.accounts.mints import MintReader
+from api.positions.accounts_reader import AccountsReader
 from api.tokens.answers import TokenThen
 from api.tokens.batches import TokenBatches
 from api.tokens.facts import facts
@@ -254,7 +255,9 @@ async def test_a_batch_reads_only_what_it_does_not_stand_for(
         [said(9), [None], [HEAD, token(name="C")], list(price)],
     )
     of: Any = stores
-    reader = SuppliedTokens(TokenReader(of), MintReader(of), PoolPrices(of))
+    reader = SuppliedTokens(
+        TokenReader(of), MintReader(of), PoolPrices(of, TokenReader(of), AccountsReader(of))
+    )
     batches = TokenBatches(reader, no_gaps())
     found = orjson.loads(orjson.dumps(await batches.many([first])))
     assert [token["name"] for token in found["tokens"]] == ["A"]

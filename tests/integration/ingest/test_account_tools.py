@@ -20,7 +20,7 @@ from infra.settings import Settings
 from infra.solana_rpc import client as solana_rpc
 from pipeline.ingest.accounts.asked import AnswerQueue
 from pipeline.ingest.accounts.asking import Asking
-from pipeline.ingest.accounts.audit import Audit
+from pipeline.ingest.accounts.audit import ACCOUNTS, Audit
 from pipeline.ingest.accounts.recorded import (
     BadRecording,
     file_of,
@@ -97,6 +97,29 @@ async def test_the_audit_finds_what_differs_and_asks_for_it_again(redis_url):
         risen: truth[risen].lamports,
         bytes([9]) * 32: 0,
     }
+
+
+async def test_the_audit_draws_others_each_time_whatever_else_redis_has(redis_url):
+    addresses = [bytes([7, *divmod(number, 256)]) + bytes(29) for number in range(300)]
+    settings = Settings(_env_file=None, redis_url=redis_url)
+    held = Held(STAKE_PROGRAM, 1, bytes(200))
+    async with Redis.from_url(redis_url) as redis, solana_rpc.session() as session:
+        rpc = AccountsRpc(session, "http://127.0.0.1:9", solana_rpc.Pace(1_000))
+        asking: Any = None
+        audits = [Audit(settings, rpc, asking, Tracked(1)) for _ in range(2)]  # as after a start
+        assert await audits[0].draw() == []
+        await redis.mset({name(address): stored(5, held) for address in addresses})
+        await redis.mset({f"pos:{number}": b"" for number in range(1_500)})
+        first, second = [await audit.draw() for audit in audits]
+        assert len({*first}) == len({*second}) == ACCOUNTS
+        assert {*first} | {*second} <= {*addresses}
+        assert first != second
+        seen = {*first, *second}
+        for _ in range(20):
+            seen.update(await audits[0].draw())
+        assert len(seen) > 250, "no part of them waits for its turn"
+        await redis.delete(*map(name, addresses[20:]))
+        assert 0 < len({*await audits[0].draw()}) <= 20, "where there are few, these"
 
 
 def soltape(arguments: list[str], environment: dict[str, str], folder: Path) -> Any:

@@ -17,15 +17,19 @@ from redis.asyncio import Redis
 
 from infra.kafka.topics import TopicsWrong
 from infra.local.process import free_port
+from pipeline.ingest.accounts.traded import NEWEST, TradedMints
 from schemas.accounts import decompress, followed_of, largest_of
 from schemas.proto.tape_pb2 import AccountVersion, Covered, SlotBatch
 from schemas.redis_keys import (
+    ACTIVE,
     ASKED_ACCOUNTS,
     COVERED,
     TRACKED_ACCOUNTS,
     TRACKED_HOLDERS,
+    TRACKED_MINTS,
     TRACKED_WALLETS,
     account_tags,
+    mint_tag,
 )
 from schemas.solana.addresses import STAKE_PROGRAM, TOKEN_PROGRAM, text
 from schemas.topics import SETTLED_ACCOUNTS
@@ -494,6 +498,57 @@ async def test_the_least_recently_asked_wallet_leaves_with_its_coverage(kafka, r
         await eventually_async(partial(is_untracked, redis, WALLETS[0]))
         assert await redis.zcard(TRACKED_WALLETS.make()) == 100
         assert role.process is not None
+
+
+async def test_a_mint_that_trades_is_kept_until_others_were_asked_for_since(
+    kafka, redis_url, tmp_path
+):
+    node = AccountNode(12)
+    traded, subject = MINTS[0], (Covered.MINT, MINTS[0])
+    async with lane(node, kafka, redis_url, tmp_path, ACCOUNT_TRACKED_MAX="100") as (role, redis):
+
+        async def trade(mint: bytes, time_ms: int) -> None:
+            await redis.zadd(ACTIVE.make(tag=mint_tag(text(mint))), {text(mint): time_ms})
+
+        async def is_covered(wanted: bool) -> bool:
+            reader = await Reader.of(kafka)
+            return subject in reader.said.get(0, {}) and reader.covered(*subject) == wanted
+
+        await trade(traded, 1_000)
+        await eventually_async(partial(is_covered, True), lambda: role.log[-3000:])
+        assert await redis.zrange(TRACKED_MINTS.make(), 0, -1) == [traded]
+        reader = await Reader.of(kafka)
+        assert decompress(reader.stored[traded][1].data, 82) == node.tip.accounts[traded].data
+        for number in range(100):
+            await redis.xadd(ASKED_ACCOUNTS.make(), {"mint": bytes([9, number]) + bytes(30)})
+        await eventually_async(partial(is_covered, False), lambda: role.log[-3000:])
+        assert await redis.zcard(TRACKED_MINTS.make()) <= 100
+        await trade(traded, 2_000)  # it trades again
+        await eventually_async(partial(is_covered, True), lambda: role.log[-3000:])
+
+
+async def test_what_traded_is_seen_once_the_last_traded_of_each_partition_first(redis_url):
+    mints = [bytes([8, number]) + bytes(30) for number in range(5)]
+    async with Redis.from_url(redis_url) as redis:
+        traded = TradedMints(redis)
+        assert await traded.look() == {}
+        tag = mint_tag(text(mints[0]))
+
+        async def trade(time_ms: int, *some: bytes) -> None:
+            await redis.zadd(ACTIVE.make(tag=tag), {text(mint): time_ms for mint in some})
+
+        await trade(1_000, *mints[:2])
+        await trade(2_000, mints[2])
+        assert [*await traded.look()][2] == mints[2]
+        assert await traded.look() == {}
+        await trade(2_000, mints[3])  # of the second that was looked at
+        assert [*await traded.look()] == [mints[3]]
+        await trade(3_000, mints[0])
+        assert [*await traded.look()] == [mints[0]]
+        await trade(4_000, *(bytes([7, number]) + bytes(30) for number in range(NEWEST)))
+        await trade(3_999, mints[4])
+        assert len(seen := await traded.look()) == NEWEST
+        assert mints[4] not in seen, "one look sees as many as it may"
 
 
 async def has_covered(kafka: str, wallet: bytes, wanted: bool) -> bool:

@@ -74,6 +74,7 @@ def test_a_delegation_in_each_status(
     assert position.stake.status == status
     assert position.stake.effective_lamports == effective * SOL
     assert position.stake.validator == VOTE
+    assert (position.stake.epoch, position.stake.epoch_slot) == (EPOCH, 5000)
     found = lines(position)
     found[Role.SUPPLY] -= RESERVE
     assert {role: raw // SOL for role, raw in found.items() if raw} == expected

@@ -160,6 +160,8 @@ async def test_a_wallet_with_stake(chain: Chain, ask: Asking) -> None:
         "status": "active",
         "effective_lamports": str(90 * SOL),
         "effective_sol": 90.0,
+        "epoch": EPOCH,
+        "epoch_slot": SLOT,
         "activation_epoch": 50,
         "deactivation_epoch": None,
         "authority": "withdrawer",

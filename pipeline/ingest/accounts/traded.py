@@ -1,0 +1,57 @@
+"""The mints that traded last, as agent `market` lists them: they are kept like mints asked for."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from redis.asyncio import Redis
+
+from infra.redis.client import ask
+from schemas.redis_keys import ACTIVE, mint_tags
+from schemas.solana.addresses import key
+
+LOOK_S: Final = 5.0
+NEWEST: Final = 200  # mints of a partition that one look sees, the last traded of it
+LOOKS_TO_FILL: Final = 1_000
+"""Looks that fill ACCOUNT_TRACKED_MAX: by the default one adds 50 mints, by one call of RPC."""
+
+
+class TradedMints:
+    """Looks at what traded since the last look."""
+
+    def __init__(self, redis: Redis) -> None:
+        self._redis = redis
+        # By partition: the newest block time seen, and what traded then.
+        self._newest: dict[str, tuple[float, frozenset[bytes]]] = {}
+
+    async def look(self) -> dict[bytes, int]:
+        """Return raw mints and when it was seen that they traded, least recent first.
+
+        Raises RedisError. Block times are whole seconds: the newest second is looked at again.
+        """
+        tags = mint_tags()
+        before = [self._newest.get(tag, (0.0, frozenset())) for tag in tags]
+        answers = await ask(
+            self._redis,
+            [
+                (
+                    *("ZRANGE", ACTIVE.make(tag=tag), "+inf", since_ms),
+                    *("BYSCORE", "REV", "LIMIT", 0, NEWEST, "WITHSCORES"),
+                )
+                for tag, (since_ms, _) in zip(tags, before, strict=True)
+            ],
+        )
+        found: list[tuple[float, bytes]] = []
+        for tag, (since_ms, seen), listed in zip(tags, before, answers, strict=True):
+            if not listed:
+                continue
+            newest_ms = float(listed[0][1])
+            at_newest = {mint for mint, ms in listed if float(ms) == newest_ms}
+            found += [
+                (float(ms), mint) for mint, ms in listed if float(ms) > since_ms or mint not in seen
+            ]
+            known = seen if newest_ms == since_ms else frozenset()
+            self._newest[tag] = newest_ms, known.union(at_newest)
+        now_ms = time.time_ns() // 1_000_000
+        return {key(mint.decode()): now_ms for _, mint in sorted(found)}
