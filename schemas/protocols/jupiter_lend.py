@@ -71,6 +71,7 @@ BRANCH: Final = Kind("jupiter_vault_branch", VAULTS, bytes.fromhex("0e3f64321908
 _MOST_BRANCHES: Final = 5  # the trips to the store that are left
 _NO_TICK: Final = -(2**31)
 _VAULT_DECIMALS: Final = 9
+_NO_REWARDS: Final = "assets.amount_raw: rewards since the share price's last update"
 _REFUSED: Final = "amount: the exchange prices are none that the program accepts"
 
 
@@ -113,7 +114,8 @@ def _earn(
         return position
     line.amount_raw = shares * price // SCALE
     if any(raw_pubkey(data, 75)):
-        position.unsupported_fields.append("rewards since the share price's last update")
+        position.assets.append(Asset(Role.PENDING, line.mint, None, line.decimals))
+        position.unsupported_fields.append(_NO_REWARDS)
     return position
 
 

@@ -148,8 +148,8 @@ def test_a_position_is_its_nft_s_holder_s() -> None:
     assert run(owned, {}, known(vault()), NOW_S) == []
 
 
-def lending(reserve_at: bytes) -> bytes:
-    data = lend.LENDING.tag + USD + F_TOKEN + struct.pack("<HB", 1, 6) + bytes(32)
+def lending(reserve_at: bytes, model: bytes = bytes(32)) -> bytes:
+    data = lend.LENDING.tag + USD + F_TOKEN + struct.pack("<HB", 1, 6) + model
     data += struct.pack("<QQQ", SCALE, 2 * SCALE, NOW_S) + reserve_at + bytes(33)
     return data
 
@@ -162,6 +162,17 @@ def test_shares_of_earn_grow_with_the_price_of_liquidity() -> None:
     assert found.stands_for == {F_TOKEN: 1000}
     [lacking] = run([account(lend.LENDING, lending(at))], {F_TOKEN: 1000}, {}, NOW_S)
     assert (lacking.missing, lacking.assets[0].amount_raw) == ([at], None)
+
+
+def test_rewards_of_earn_are_not_known() -> None:
+    at = b"r" * 32
+    earn = account(lend.LENDING, lending(at, b"w" * 32))
+    [found] = run([earn], {F_TOKEN: 1000}, known({at: reserve()}), NOW_S)
+    assert [(each.role, each.amount_raw) for each in found.assets] == [
+        (Role.SUPPLY, 2000),
+        (Role.PENDING, None),
+    ]
+    assert any("rewards" in each for each in found.unsupported_fields)
 
 
 @given(st.integers(MIN_TICK, MAX_TICK - 1))
