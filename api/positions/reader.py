@@ -35,12 +35,21 @@ from api.tokens.reader import TokenReader
 from schemas.amounts import text as number_text
 from schemas.amounts import usd
 from schemas.protocols.clock import clock_of
-from schemas.protocols.contract import Account, Held, Position, Protocol, Unreadable, World
+from schemas.protocols.contract import (
+    Account,
+    Held,
+    Position,
+    Protocol,
+    Unreadable,
+    World,
+    is_issuer,
+)
 from schemas.protocols.token import held_tokens
 from schemas.solana.addresses import CLOCK, key, text
 
 WAIT_S: Final = 1.5  # until all of a wallet's tokens are known, where they lead to positions
 
+_ADDRESS_BYTES: Final = 32
 _NO_DECIMALS: Final = (
     "range.lower, range.upper, range.current: the decimals of a token are not known yet"
 )
@@ -209,6 +218,10 @@ class Positions:
 
         async def fetch(addresses: Sequence[bytes]) -> Mapping[bytes, Account]:
             missing = [address for address in addresses if address not in known]
+            if max(map(len, missing), default=0) > _ADDRESS_BYTES:
+                issuers = [each for each in missing if is_issuer(each)]
+                missing = [each for each in missing if not is_issuer(each)]
+                known.update(await self._by_mint.issuers(held, issuers, kinds))
             sent = await self._accounts.at(missing)
             followed.update(each for each in sent if sent[each].kind.group == "tokens")
             return {**known, **sent}
