@@ -49,24 +49,28 @@ def aggregates(
 ) -> dict[str, Aggregate]:
     """Return the aggregates by name, of the slugs that are served; `known` are those of the files.
 
-    Raises ValueError for a member that is not `<slug>/<route>`, or comes twice.
+    A member is what its slug serves, and the protocol that has this slug in the files, wherever an
+    operator serves it. Raises ValueError for one that is not `<slug>/<route>`, or comes twice.
     """
     stored = files("schemas.protocols").joinpath("aggregates.toml").read_text()
     found = {}
     for name, members in tomllib.loads(stored).items():
         if len(set(members)) < len(members):
             raise ValueError(f"aggregates.toml: {name} names a member twice")
-        routes: list[tuple[str, str]] = []
+        routes = dict[tuple[str, str], None]()  # in order
         pending: list[Pending] = []
         for member in members:
             slug, _, route = member.partition("/")
             if not slug or not route:
                 raise ValueError(f"aggregates.toml: {name}: {member} is not <slug>/<route>")
-            if (reason := _lacks(served.get(slug), route)) is None:
-                routes.append((slug, route))
+            homes = _homes(slug, served, known)
+            lacks = {home: why for home in homes if (why := _lacks(served[home], route))}
+            if read := [(home, route) for home in homes if home not in lacks]:
+                routes |= dict.fromkeys(read)
+            elif homes:
+                pending.append(Pending(homes[0], route, lacks[homes[0]]))
             else:
-                is_off = slug in known and slug not in served
-                pending.append(Pending(slug, route, OFF if is_off else reason))
+                pending.append(Pending(slug, route, OFF if slug in known else NOT_YET))
         found[name] = Aggregate(name, ABOUT[name], tuple(routes), tuple(pending))
     return found
 
@@ -85,9 +89,15 @@ def everything(served: Mapping[str, Protocol], aggregates: Mapping[str, Aggregat
     return Aggregate(EVERYTHING, "All positions", tuple(routes), tuple(pending.values()))
 
 
-def _lacks(protocol: Protocol | None, path: str) -> str | None:
+def _homes(
+    slug: str, served: Mapping[str, Protocol], known: Mapping[str, Protocol]
+) -> tuple[str, ...]:
+    """Return the slugs under which a member is served: its protocol's if renamed, and its own."""
+    moved = (each for each, of in served.items() if each != slug and of is known.get(slug))
+    return (*moved, *((slug,) if slug in served else ()))
+
+
+def _lacks(protocol: Protocol, path: str) -> str | None:
     """Return why a route of a protocol cannot be answered, None where it can."""
-    if protocol is None:
-        return NOT_YET
     route = next((each for each in protocol.routes if each.path == path), None)
     return NO_ROUTE if route is None else route.unsupported

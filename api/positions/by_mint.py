@@ -18,7 +18,7 @@ from api.stores.clients import Stores
 from schemas import account_reading
 from schemas.accounts import BadAccount
 from schemas.money import MONEY
-from schemas.protocols.contract import Account, Kind
+from schemas.protocols.contract import Account, Kind, issuer_among
 from schemas.redis_keys import POOLS_OF, account_tag, account_tags
 from schemas.solana.addresses import text
 
@@ -26,6 +26,7 @@ MOST_MINTS: Final = 500  # of a wallet that are looked up
 MOST_OF_MINT: Final = 16  # accounts of one partition
 MOST_FOUND: Final = 1_000  # accounts of all mints
 _ADDRESS: Final = attrgetter("address")
+_ADDRESS_BYTES: Final = 32
 _POOLS_OF: Final = tuple(POOLS_OF.make(tag=tag, mint="") for tag in account_tags())
 
 
@@ -92,6 +93,17 @@ class ByMint:
                     found.accounts.append(account)
         found.accounts.sort(key=_ADDRESS)
         return found
+
+    async def issuers(
+        self, held: WalletAccounts, wanted: Collection[bytes], kinds: Collection[Kind]
+    ) -> dict[bytes, Account]:
+        """Return what readings want by `issuer_of`, of some kinds, where it is known."""
+        found = await self.find(held, {each[:_ADDRESS_BYTES]: 1 for each in wanted}, kinds)
+        return {
+            each: issuer
+            for each in wanted
+            if (issuer := issuer_among(found.accounts, each)) is not None
+        }
 
     async def _look_up(self, mints: Collection[bytes], found: Found) -> dict[bytes, list[bytes]]:
         # SRANDMEMBER of a positive count: all there are, or as many of them.

@@ -28,6 +28,7 @@ from schemas.protocols.contract import (
     Reading,
     Unreadable,
     World,
+    is_issuer,
 )
 
 log = structlog.get_logger(__name__)
@@ -221,7 +222,8 @@ class _Run:
         self._wanted_count += len(wanted)
         if self._wanted_count > MOST_WANTED:
             raise Unreadable(f"its reading wanted more than {MOST_WANTED} accounts")
-        if {*map(type, wanted)} - {bytes} or {*map(len, wanted)} - {_ADDRESS_BYTES}:
+        is_bytes = {*map(type, wanted)} <= {bytes}
+        if not is_bytes or ({*map(len, wanted)} - {_ADDRESS_BYTES} and not _are_wanted(wanted)):
             raise TypeError("what it wants is no address")
         return wanted
 
@@ -253,6 +255,11 @@ class _Run:
 
     def _fail(self, account: bytes | None, code: Code, detail: str) -> None:
         self._outcome.failures.append(Failure(account, code, detail))
+
+
+def _are_wanted(wanted: Iterable[bytes]) -> bool:
+    """Return whether all that is wanted is an address or the issuer of a mint."""
+    return all(len(each) == _ADDRESS_BYTES or is_issuer(each) for each in wanted)
 
 
 def _is_sound(position: object) -> bool:

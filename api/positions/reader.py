@@ -45,6 +45,7 @@ from schemas.protocols.contract import (
     Protocol,
     Unreadable,
     World,
+    is_issuer,
 )
 from schemas.protocols.token import held_tokens
 from schemas.solana.addresses import CLOCK, key, text
@@ -52,6 +53,7 @@ from schemas.solana.addresses import CLOCK, key, text
 _ROUTES: Final = 1 << 7  # sets of protocols that are asked for together
 WAIT_S: Final = 1.5  # until all of a wallet's tokens are known, where they lead to positions
 
+_ADDRESS_BYTES: Final = 32
 _NO_DECIMALS: Final = (
     "range.lower, range.upper, range.current: the decimals of a token are not known yet"
 )
@@ -225,6 +227,10 @@ class Positions:
 
         async def fetch(addresses: Sequence[bytes]) -> Mapping[bytes, Account]:
             missing = [address for address in addresses if address not in known]
+            if max(map(len, missing), default=0) > _ADDRESS_BYTES:
+                issuers = [each for each in missing if is_issuer(each)]
+                missing = [each for each in missing if not is_issuer(each)]
+                known.update(await self._by_mint.issuers(held, issuers, kinds))
             sent = await self._accounts.at(missing)
             followed.update(each for each in sent if sent[each].kind.group == "tokens")
             return {**known, **sent}

@@ -20,7 +20,15 @@ import aiohttp
 
 from infra.solana_rpc.client import call, session
 from schemas.protocols.clock import clock_of
-from schemas.protocols.contract import Account, Held, Position, Protocol, World
+from schemas.protocols.contract import (
+    Account,
+    Held,
+    Position,
+    Protocol,
+    World,
+    is_issuer,
+    issuer_among,
+)
 from schemas.protocols.registry import KINDS, SLUGS, kind_of
 from schemas.solana.addresses import (
     CLOCK,
@@ -97,13 +105,20 @@ class ChainAccounts:
         try:
             wanted = next(reading)
             for _ in range(_ROUNDS):
-                lacking |= {each for each in wanted if each not in self.accounts}
-                known = {each: self.accounts.get(each) for each in wanted}
+                addresses = {each for each in wanted if not is_issuer(each)}
+                lacking |= addresses - self.accounts.keys()
+                known = {each: self._of(each) for each in wanted}
                 wanted = reading.send({at: each for at, each in known.items() if each is not None})
         except StopIteration as end:
             found: list[Position] = end.value
             return found, lacking
         raise AssertionError(f"{protocol.name} wants more than {_ROUNDS} rounds")
+
+    def _of(self, wanted: bytes) -> Account | None:
+        """Return what a reading wants, by address or by a mint."""
+        if not is_issuer(wanted):
+            return self.accounts.get(wanted)
+        return issuer_among((each for each in self.accounts.values() if each), wanted)
 
     def rows(self, wallet: str, world: World) -> dict[tuple[str, str], dict[str, Row]]:
         """Return what must be answered of a wallet: slug and route -> position -> fields."""

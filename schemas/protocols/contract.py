@@ -256,6 +256,33 @@ class Position:
 
 Reading = Generator[Sequence[bytes], Mapping[bytes, Account], list[Position]]
 
+_ADDRESS_BYTES: Final = 32
+_OF_KIND: Final = b"/"
+
+
+def issuer_of(mint: bytes, kind: Kind) -> bytes:
+    """Return what a reading yields, beside addresses, for the account that a mint represents.
+
+    That is a pool or vault of a kind whose share the mint is; it is sent by this same key.
+    """
+    return mint + _OF_KIND + kind.name.encode()
+
+
+def is_issuer(wanted: bytes) -> bool:
+    """Return whether what a reading wants is of `issuer_of`, and no address."""
+    return wanted[_ADDRESS_BYTES : _ADDRESS_BYTES + 1] == _OF_KIND
+
+
+def issuer_among(accounts: Iterable[Account], wanted: bytes) -> Account | None:
+    """Return the account that `issuer_of` asks for, None where not one alone is it."""
+    mint, name = wanted[:_ADDRESS_BYTES], wanted[_ADDRESS_BYTES + 1 :].decode(errors="replace")
+    found = [
+        each
+        for each in accounts
+        if each.kind.name == name and each.kind.is_represented_by(each.data, mint)
+    ]
+    return found[0] if len(found) == 1 else None
+
 
 @dataclass(frozen=True, slots=True)
 class PoolShare:

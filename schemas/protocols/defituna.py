@@ -53,6 +53,8 @@ POOL: Final = Kind("fusion_pool", FUSION_PROGRAM, bytes.fromhex("fecccf6219b51d4
 _WHIRLPOOLS: Final = key("whirLbMiicVdio4qvUfM5KAg6Ct8VwpYzGff3uctyCc")
 _WHIRLPOOL_TAG: Final = bytes.fromhex("3f95d10ce1806309")
 _HUNDRED_PERCENT: Final = 1_000_000
+_INTEREST: Final = "interest since a vault's last update, which accrues in floating point"
+_FEES: Final = "fees of the pool that are not collected"
 _NO_PRICES: Final = "range.lower, range.upper, range.current: the tokens' decimals are not read"
 _UNSET: Final = bytes(32)
 _NOTHING: Final = (0, 0)
@@ -93,6 +95,12 @@ class _Vault(NamedTuple):
     mint: bytes
     deposited: tuple[int, int]  # funds, shares
     borrowed: tuple[int, int]
+    rate: int  # of interest
+    counted_s: int  # until when it is counted
+
+    def is_behind(self, world: World) -> bool:
+        """Return whether interest has accrued that is not counted."""
+        return bool(self.rate and self.borrowed[0] and world.time_s > self.counted_s)
 
 
 class _Pool(NamedTuple):
@@ -115,8 +123,8 @@ def read(held: Held, world: World) -> Reading:
     vaults = {address for market in markets.values() if market for address in market.vaults}
     if more := sorted(vaults - found.keys()):
         found |= yield tuple(more)
-    positions = [_deposit(each, found) for each in lendings if each.shares]
-    positions += [_position(each, markets[each.market], found) for each in leveraged]
+    positions = [_deposit(each, found, world) for each in lendings if each.shares]
+    positions += [_position(each, markets[each.market], found, world) for each in leveraged]
     return [each for each in positions if each.assets]
 
 
@@ -205,6 +213,8 @@ def _vault(found: Mapping[bytes, Account], address: bytes, of: Account) -> _Vaul
             mint=raw_pubkey(data, 11),
             deposited=(u64(data, 43), u64(data, 51)),
             borrowed=(u64(data, 59), u64(data, 67)),
+            rate=u64(data, 83),
+            counted_s=u64(data, 91),
         )
     except error:
         raise Unreadable(f"vault {text(address)} of {len(data)} bytes", of.address) from None
@@ -228,7 +238,7 @@ def _pool(found: Mapping[bytes, Account], of: _Leveraged) -> _Pool | None:
         raise Unreadable(detail, of.account.address) from None
 
 
-def _deposit(lending: _Lending, found: Mapping[bytes, Account]) -> Position:
+def _deposit(lending: _Lending, found: Mapping[bytes, Account], world: World) -> Position:
     vault = _vault(found, lending.vault, lending.account)
     position = Position("positions", lending.account, market=lending.vault)
     amount = None
@@ -242,10 +252,15 @@ def _deposit(lending: _Lending, found: Mapping[bytes, Account]) -> Position:
         funds, shares = vault.deposited
         amount = lending.shares * funds // shares if shares else lending.shares
     position.assets.append(Asset(Role.SUPPLY, lending.mint, amount))
+    if vault is not None and vault.is_behind(world):
+        position.assets.append(Asset(Role.PENDING, lending.mint, None))
+        position.unsupported_fields.append(_INTEREST)
     return position
 
 
-def _position(of: _Leveraged, market: _Market | None, found: Mapping[bytes, Account]) -> Position:
+def _position(
+    of: _Leveraged, market: _Market | None, found: Mapping[bytes, Account], world: World
+) -> Position:
     pool = _pool(found, of)
     vaults = [_vault(found, each, of.account) for each in market.vaults] if market else []
     position = Position("positions", of.account, market=of.market)
@@ -264,7 +279,19 @@ def _position(of: _Leveraged, market: _Market | None, found: Mapping[bytes, Acco
     debts = _debts(of, market, vaults, position)
     position.assets += _lines(Role.SUPPLY, of.mints, held_raw)
     position.assets += _lines(Role.BORROW, of.mints, debts)
-    if pool is not None and market is not None:
+    if of.ticks is not None and of.liquidity:
+        position.assets += _lines(Role.REWARD, of.mints, (None, None))
+        position.unsupported_fields.append(_FEES)
+    behind = [
+        vault.mint
+        for shares, vault in zip(of.loan_shares, vaults, strict=False)
+        if shares and vault is not None and vault.is_behind(world)
+    ]
+    if behind:
+        position.assets += [Asset(Role.BORROW, mint, None) for mint in behind]
+        position.unsupported_fields += [_INTEREST, "health: it counts that interest of debts"]
+        position.health = UNKNOWN
+    elif pool is not None and market is not None:
         position.health = _health(held_raw, debts, pool.sqrt_price_x64, market.threshold)
     return position
 
@@ -284,7 +311,7 @@ def _in_pool(
     position.range = price_range(
         of.mints, (None, None), ticks, pool.current_tick, (at_lower, at_upper, now)
     )
-    position.unsupported_fields += [_NO_PRICES, "fees of the pool that are not collected"]
+    position.unsupported_fields.append(_NO_PRICES)
     amount_a, amount_b = token_amounts(of.liquidity, now, at_lower, at_upper)
     return of.kept_raw[0] + amount_a, of.kept_raw[1] + amount_b
 

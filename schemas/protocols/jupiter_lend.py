@@ -2,7 +2,8 @@
 
 A vault's amounts have up to 9 decimals, those of tokens with fewer are scaled up. Debt is by the
 position's tick; one that was liquidated since leads to a branch, and to those that one merged
-into. Source: IDLs of the earn, vaults and liquidity programs.
+into. Source: IDLs of the earn, vaults and liquidity programs; the address of the rewards' program
+is that of `@jup-ag/lend-read`.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ from schemas.protocols.jupiter_lend_prices import (
     MAX_TICK,
     MIN_TICK,
     SCALE,
+    Rewards,
     debt_of,
     reserve_prices,
     token_price,
@@ -50,15 +52,20 @@ from schemas.protocols.jupiter_lend_prices import (
 from schemas.solana.addresses import key
 from schemas.solana.borsh import raw_pubkey, u32, u64
 from schemas.solana.derived import derived
+from schemas.solana.token_accounts import BadAccount, read_mint
 
 EARN: Final = key("jup3YeL8QhtSx1e253b2FDvsMNC87fDrgQZivbrndc9")
 VAULTS: Final = key("jupr81YtYssSyPt8jbnGuiWon5f6x9TcDEFxYe3Bdzi")
 LIQUIDITY: Final = key("jupeiUmn818Jg1ekPURTpr4mFo29p46vygyykFJ3wZC")
+REWARDS: Final = key("jup7TthsMgcR9Y3L277b8Eo9uboVSmu1utkuXHNUKar")
 LENDING: Final = Kind(
     "jupiter_lending", EARN, bytes.fromhex("87c75210f983b6f1"), size=196, mints=(40,)
 )
 RESERVE: Final = Kind(
     "jupiter_token_reserve", LIQUIDITY, bytes.fromhex("15123b8778141f0c"), size=192
+)
+REWARDS_MODEL: Final = Kind(
+    "jupiter_rewards_model", REWARDS, bytes.fromhex("a6484783ac4aa6b5"), size=89
 )
 POSITION: Final = Kind(
     "jupiter_vault_position", VAULTS, bytes.fromhex("aabc8fe47a40f7d0"), size=71, mints=(14,)
@@ -89,34 +96,53 @@ def _read_earn(held: Held, world: World) -> Reading:
     ]
     if not owned:
         return []
-    reserves = yield tuple(account.data[131:163] for account, _ in owned)
+    wanted = [account.data[131:163] for account, _ in owned]
+    for account, _ in owned:
+        if any(model := account.data[75:107]):
+            wanted += [model, account.data[40:72]]
+    known = yield tuple(dict.fromkeys(wanted))
     found = []
     for account, shares in owned:
         try:
-            found.append(_earn(account, shares, reserves, world.time_s))
+            found.append(_earn(account, shares, known, world.time_s))
         except (error, IndexError):
             raise Unreadable("Lending or its TokenReserve is too short", account.address) from None
     return found
 
 
-def _earn(
-    account: Account, shares: int, reserves: Mapping[bytes, Account], time_s: int
-) -> Position:
+def _earn(account: Account, shares: int, known: Mapping[bytes, Account], time_s: int) -> Position:
     data = account.data
     line = Asset(Role.SUPPLY, raw_pubkey(data, 8), None, data[74])
     position = Position("earn", account, assets=[line], stands_for={raw_pubkey(data, 40): shares})
-    reserve = _known(position, reserves, raw_pubkey(data, 131), RESERVE)
-    if reserve is None:
+    reserve = _known(position, known, raw_pubkey(data, 131), RESERVE)
+    rewards = _rewards(position, known)
+    if reserve is None or position.missing:
         return position
     liquidity = reserve_prices(reserve.data, time_s)
-    price = token_price(data, liquidity.supply) if liquidity else None
+    price = token_price(data, liquidity.supply, rewards, time_s) if liquidity else None
     if price is None:
         position.unsupported_fields.append(_REFUSED)
         return position
     line.amount_raw = shares * price // SCALE
-    if any(raw_pubkey(data, 75)):
-        position.unsupported_fields.append("rewards since the share price's last update")
     return position
+
+
+def _rewards(position: Position, known: Mapping[bytes, Account]) -> Rewards | None:
+    """Return what raises a share's price beside interest; None where nothing does, or unknown."""
+    data = position.account.data
+    if not any(address := raw_pubkey(data, 75)):
+        return None
+    model = _known(position, known, address, REWARDS_MODEL)
+    mint_at = raw_pubkey(data, 40)
+    mint = known.get(mint_at)
+    if mint is None:
+        position.missing.append(mint_at)
+        return None
+    try:
+        shares_raw = read_mint(mint.kind.program, mint.data).supply_raw
+    except BadAccount as reason:
+        raise Unreadable(f"the mint of the shares: {reason}", position.account.address) from None
+    return None if model is None else Rewards(model.data, shares_raw)
 
 
 def _read_vaults(held: Held, world: World) -> Reading:
@@ -314,15 +340,12 @@ def _known(
 
 PROTOCOL: Final = Protocol(
     "jupiter_lend",
-    (LENDING, RESERVE, POSITION, CONFIG, STATE, METADATA, TICK, TICK_IDS, BRANCH),
+    (LENDING, RESERVE, REWARDS_MODEL, POSITION, CONFIG, STATE, METADATA, TICK, TICK_IDS, BRANCH),
     (
         Route("earn", Shape.LENDING, "Shares of earn, worth more with every second"),
         Route("borrow", Shape.LENDING, "Positions of vaults: collateral and debt"),
     ),
     read,
-    unsupported_fields=(
-        "rewards of earn since its share price's last update",
-        "health of vault positions",
-    ),
+    unsupported_fields=("health of vault positions",),
     reads_tokens=True,
 )

@@ -18,6 +18,7 @@ _YEAR_S: Final = 31_536_000
 _PERCENT: Final = 10**4  # rates, fees, utilization and ratios: 10**4 is all
 _RATIO: Final = 10**18
 _RETURN: Final = 10**14
+_MOST_REWARDS: Final = 50 * SCALE  # half of all a year
 _FACTORS: Final = (  # 1.0015**-(2**n), scaled by 2**64
     18419115400608638658,
     18391528108445969703,
@@ -76,17 +77,50 @@ def _ratio(with_interest: int, free: int) -> int:
     return min(with_interest, free) * _PERCENT // high if high else 0
 
 
-def token_price(lending: bytes, liquidity_price: int) -> int | None:
-    """Return the price of a share, without rewards since the last update; None: not to be had."""
+class Rewards(NamedTuple):
+    """What a share's price grows by beside its liquidity's: the model, and all shares."""
+
+    model: bytes  # LendingRewardsRateModel
+    shares_raw: int
+
+
+def token_price(
+    lending: bytes, liquidity_price: int, rewards: Rewards | None, time_s: int
+) -> int | None:
+    """Return the price of a share; None where the program refuses; raises `struct.error`."""
     old_liquidity, old = u64(lending, 107), u64(lending, 115)
     if not old:
         return SCALE
-    if not old_liquidity:
-        return old
-    if liquidity_price < old_liquidity:
+    gain: int | None = 0
+    if rewards is not None:
+        total_raw = old * rewards.shares_raw // SCALE
+        gain = _rewards_gain(rewards.model, total_raw, u64(lending, 123), time_s)
+    if gain is None or liquidity_price < old_liquidity:
         return None
-    gain = (liquidity_price - old_liquidity) * _RETURN // old_liquidity
+    if old_liquidity:
+        gain += (liquidity_price - old_liquidity) * _RETURN // old_liquidity
     return old + old * gain // _RETURN
+
+
+def _rewards_gain(model: bytes, total_raw: int, updated_s: int, time_s: int) -> int | None:
+    """Return by what part rewards raise the price since its update; None: of no tokens."""
+    start_tvl, lasts_s, starts_s, yearly_raw, next_lasts_s, next_raw = (
+        u64(model, at) for at in range(40, 88, 8)
+    )
+    if not starts_s or total_raw < start_tvl:
+        return 0
+    if not total_raw:
+        return None
+    ends_s = starts_s + lasts_s
+    rate = min(yearly_raw * _RETURN // total_raw, _MOST_REWARDS)
+    past_s = min(time_s, ends_s) - max(updated_s, starts_s)
+    gain = rate * max(past_s, 0) // _YEAR_S
+    if next_lasts_s:
+        of_a_year = next_raw * _YEAR_S // next_lasts_s
+        rate = min(of_a_year * _RETURN // total_raw, _MOST_REWARDS)
+        past_s = min(time_s, ends_s + next_lasts_s) - max(updated_s, ends_s)
+        gain += rate * max(past_s, 0) // _YEAR_S
+    return gain
 
 
 def vault_prices(

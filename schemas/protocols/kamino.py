@@ -1,7 +1,7 @@
 """Kamino: lending (klend), farms and their rewards, vaults and managed liquidity.
 
-Each part has its own kinds, routes and reading; all of them ask for their accounts together. To
-add a part, import its module and name it in `_PARTS`.
+Each part has its own kinds, routes and reading; they ask for their accounts together, but that
+farms are read before vaults and strategies, whose shares are staked there.
 """
 
 from __future__ import annotations
@@ -22,7 +22,17 @@ _PARTS: Final = (
 
 def read(held: Held, world: World) -> Reading:
     """Return the positions of all parts; raises Unreadable."""
-    return in_step(*(part.read(held, world) for part in _PARTS))
+    return in_step(lending.read(held, world), _farms_and_shares(held, world))
+
+
+def _farms_and_shares(held: Held, world: World) -> Reading:
+    """Return positions in farms, vaults and strategies, whose shares may be staked in farms."""
+    farmed = yield from farms.read(held, world)
+    shares = yield from in_step(
+        vaults.read(held, world, farmed.of_vaults),
+        liquidity.read(held, world, farmed.of_strategies),
+    )
+    return [*farmed.positions, *shares]
 
 
 PROTOCOL: Final = Protocol(

@@ -3,11 +3,12 @@
 Source: the program's IDL (`Loan`, `Ledger`, `CollateralData`, `Strategy`, `Vault`, `VaultStake`,
 `UserRewardsInfo`, `VaultRewardsInfo`; packed, so offsets are sums of sizes) and its comments on the
 amounts of a strategy. Public readers of the chain report that loans of version 2 have 24 bytes more
-than the IDL says, so no kind has one size. The seeds of a vault's strategy and of its rewards are
-those of public clients (a portfolio tracker's and sava's).
+than the IDL says, so no kind has one size. The seeds of a vault's rewards are those of a public
+client (sava's).
 
-The program publishes neither how interest and rewards accrue nor how they are rounded: principal,
-interest and rewards are as stored, and what came since is a line without an amount.
+The program publishes neither how interest and rewards accrue, nor how they are rounded, nor what a
+vault's share is worth: principal, interest and rewards are as stored, what came since is a line
+without an amount, and so is a share.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ _HEALTH: Final = "health: its oracles and the axes of its matrices are not publi
 _REWARDS_SINCE: Final = (
     "rewards since they were last counted: how a stake is weighed is not published"
 )
-_SHARE: Final = "interest and the manager's fee: how a share's price counts them is not published"
+_SHARE: Final = "assets.amount_raw: what a vault's share is worth is not published"
 
 
 def read(held: Held, world: World) -> Reading:
@@ -98,24 +99,14 @@ def read(held: Held, world: World) -> Reading:
         known.update(_right(found, VAULT))
         schedules = _right(found, VAULT_REWARDS)
     shares = [each for each in held.of(VAULT) if held.tokens.get(raw_pubkey(each.data, 81))]
-    vaults = {each.address for each in shares} | {raw_pubkey(each.data, 8) for each in stakes}
-    strategies: dict[bytes, Account] = {}
-    if vaults := vaults & known.keys():
-        found = yield tuple(sorted(strategy_of(each) for each in vaults))
-        strategies = _right(found, STRATEGY)
     positions = [
         *(_loan(each, world) for each in _of(held, LOAN, _BORROWER_AT)),
         *(_strategy(each, world) for each in _of(held, STRATEGY, _LENDER_AT)),
-        *(_share(held, each, strategies) for each in shares),
-        *(_stake(each, known, strategies) for each in stakes),
+        *(_share(held, each) for each in shares),
+        *(_stake(each, known) for each in stakes),
         *(_rewards(each, schedules, world) for each in rewarded),
     ]
     return [each for each in positions if each.assets or each.locks or each.missing]
-
-
-def strategy_of(vault: bytes) -> bytes:
-    """Return the address of the strategy that a vault's principal is in."""
-    return bytes(Pubkey.find_program_address([b"strategy", vault], Pubkey(PROGRAM))[0])
 
 
 def rewards_of(vault: bytes) -> bytes:
@@ -220,56 +211,33 @@ def _strategy(account: Account, world: World) -> Position:
     return position
 
 
-def _share(held: Held, vault: Account, strategies: Mapping[bytes, Account]) -> Position:
+def _share(held: Held, vault: Account) -> Position:
     """Return LP tokens that the wallet holds."""
     mint = raw_pubkey(vault.data, _LP_MINT_AT)
     position = Position("vaults", vault, market=vault.address)
     position.stands_for = {mint: held.tokens[mint]}
-    _value(position, Role.SUPPLY, held.tokens[mint], vault, strategies)
+    _add_principal(position, Role.SUPPLY, vault)
     return position
 
 
-def _stake(
-    account: Account, vaults: Mapping[bytes, Account], strategies: Mapping[bytes, Account]
-) -> Position:
+def _stake(account: Account, vaults: Mapping[bytes, Account]) -> Position:
     """Return LP tokens that are staked in a vault."""
     data, shares = account.data, u64(account.data, 105)
     address = raw_pubkey(data, 8)
     position = Position("vaults", account, market=address)
     position.locks = [Lock("term", locked_raw=shares, ends_ms=_ms(u64(data, 126)))]
     if vault := vaults.get(address):
-        _value(position, Role.LOCKED, shares, vault, strategies)
-        position.reference_slot = min(vault.slot, position.reference_slot or vault.slot)
+        _add_principal(position, Role.LOCKED, vault)
+        position.reference_slot = vault.slot
     else:
         position.missing.append(address)
     return position
 
 
-def _value(
-    position: Position,
-    role: Role,
-    shares: int,
-    vault: Account,
-    strategies: Mapping[bytes, Account],
-) -> None:
-    """Add what shares are of the vault's principal, rounded down, and what is not known of it."""
-    mint, supply = raw_pubkey(vault.data, 113), u64(vault.data, 73)
-    address = strategy_of(vault.address)
-    strategy = strategies.get(address)
-    if strategy is None:
-        position.missing.append(address)
-        return
-    if raw_pubkey(strategy.data, 42) != mint or shares > supply:
-        raise Unreadable(
-            f"{shares} shares of {supply}, or a strategy of another mint", position.account.address
-        )
-    data = strategy.data
-    principal = sum(u64(data, at) for at in (148, 188, 196))
-    position.assets.append(Asset(role, mint, shares * principal // supply))
-    position.reference_slot = strategy.slot
-    if u64(data, 204) or u64(data, 212) or _decimal(data, 108):
-        position.assets.append(Asset(Role.PENDING, mint, None))
-        _note(position, _SHARE)
+def _add_principal(position: Position, role: Role, vault: Account) -> None:
+    """Add a line for the vault's token, of which a share is worth an amount that is not known."""
+    position.assets.append(Asset(role, raw_pubkey(vault.data, 113), None))
+    _note(position, _SHARE)
 
 
 def _rewards(account: Account, schedules: Mapping[bytes, Account], world: World) -> Position:
@@ -314,6 +282,7 @@ PROTOCOL: Final = Protocol(
         "health: oracles, and which axis of a loan's matrices is which, are not published",
         "loops: known by a byte that newer descriptions of the program call a status",
         "interest and rewards since they were last counted",
+        "vaults: what a share is worth",
     ),
     reads_tokens=True,
 )

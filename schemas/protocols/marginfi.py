@@ -47,6 +47,6 @@ PROTOCOL: Final = Protocol(
     unsupported_fields=(
         "health where e-mode may apply",
         "amounts of banks that lend on in another protocol",
-        "emissions since a balance's last update",
+        "emissions that are paid off the chain",
     ),
 )

@@ -28,6 +28,7 @@ from schemas.protocols.contract import (
     World,
 )
 from schemas.protocols.health import UNKNOWN, health_of
+from schemas.protocols.marginfi_emissions import earned
 from schemas.protocols.marginfi_interest import (
     ShareValues,
     has_known_curve,
@@ -43,7 +44,8 @@ BANK_SIZE: Final = 1864
 BANK_TAG: Final = bytes.fromhex("8e31a6f2324261bc")  # sha256("account:Bank")
 AUTHORITY_AT: Final = 40
 _BALANCES: Final = range(72, 72 + 16 * 104, 104)
-_BALANCE: Final = Struct("<x32s7xQqQqQq")  # is_active, bank; shares and emissions, each two words
+_BALANCE: Final = Struct("<x32s7xQqQqQqQ")
+"""Is active, bank; shares and emissions, each two words; last update."""
 _ASSET_TAG_AT: Final = 785
 _STAKED: Final = 2
 _LENDS_ON_FROM: Final = 3  # asset tags of banks whose deposits are shares of another protocol
@@ -52,8 +54,8 @@ _EMODE_FLAGS_AT: Final = 936
 _EMODE_ON: Final = 1
 _SUPPLY: Final = Role.SUPPLY  # to look a member up takes as long as to make an asset
 _BORROW: Final = Role.BORROW
+_PENDING: Final = Role.PENDING
 _REWARD: Final = Role.REWARD
-_EMISSIONS: Final = 3  # flags: of borrows, of deposits
 _CACHED_BANKS: Final = 1 << 10  # banks, of which there are hundreds; some 3 kB each
 
 
@@ -88,6 +90,7 @@ class _Balance(NamedTuple):
     supplied: int  # shares, I80F48
     borrowed: int
     emissions: int
+    updated_s: int
 
 
 def read_lending(layout: Layout, held: Held, world: World) -> Reading:
@@ -124,12 +127,11 @@ def _balances(account: Account) -> list[_Balance]:
     found = []
     for at in _BALANCES:
         if data[at]:
-            bank, a, supplied, b, borrowed, c, emissions = _BALANCE.unpack_from(data, at)
+            bank, a, supplied, b, borrowed, c, emissions, updated_s = _BALANCE.unpack_from(data, at)
             if supplied < 0 or borrowed < 0 or emissions < 0:  # the high words
                 raise Unreadable(f"negative shares or emissions at {at}", account.address)
-            found.append(
-                _Balance(bank, a | supplied << 64, b | borrowed << 64, c | emissions << 64)
-            )
+            shares = a | supplied << 64, b | borrowed << 64
+            found.append(_Balance(bank, *shares, c | emissions << 64, updated_s))
     return found
 
 
@@ -157,12 +159,15 @@ def _positions(
             continue
         used.append(bank)
         owner = groups.get(_group_of(bank))
-        values = _values(layout, lending, bank, owner, world)
+        values, is_behind = _values(layout, lending, bank, owner, world)
         if owner is not None:
             used.append(owner)
-        lending.assets += _lines(layout, lending, balance, bank.data, values)
+        lines = [*_lines(layout, lending, balance, bank.data, values)]
+        lending.assets += lines
+        if is_behind:
+            lending.assets += map(_interest, lines)
         if layout.rewards:
-            rewards.assets += _emissions(rewards, balance, bank.data)
+            rewards.assets += _emissions(balance, bank.data, world.time_s)
     lending.reference_slot = rewards.reference_slot = min(
         [each.slot for each in used], default=None
     )
@@ -178,23 +183,29 @@ def _positions(
 
 def _values(
     layout: Layout, position: Position, bank: Account, group: Account | None, world: World
-) -> ShareValues | None:
-    """Return what shares are worth now, or at the last update where the position says so."""
+) -> tuple[ShareValues | None, bool]:
+    """Return what shares are worth, and whether that is at the last update, without interest."""
     if layout.group is None:
         _name(position, "interest since the banks' last updates")
-        return stored_values(bank.data)
+        return stored_values(bank.data), True
     if is_idle(bank.data, world.time_s):
-        return stored_values(bank.data)
+        return stored_values(bank.data), False
     if not has_known_curve(bank.data):
         _name(position, "interest since the last update of banks with a curve of three points")
-        return stored_values(bank.data)
+        return stored_values(bank.data), True
     if group is None:
         position.missing.append(_group_of(bank))
-        return None
+        return None, False
     values = values_at(bank.data, group.data, world.time_s)
     if values is None:
         _name(position, "amount: the bank's interest curve is not one the program accepts")
-    return values
+    return values, False
+
+
+def _interest(line: Asset) -> Asset:
+    """Return the line of interest that is not known: of a supply pending, of a debt owed."""
+    role = _BORROW if line.role is _BORROW else _PENDING
+    return Asset(role, line.mint, None, line.decimals)
 
 
 def _lines(
@@ -242,10 +253,9 @@ def _terms(bank: bytes) -> _Terms:
     return _Terms(lends_on, Fraction(price, ONE), low, high, *weights, *emode)
 
 
-def _emissions(position: Position, balance: _Balance, bank: bytes) -> Iterator[Asset]:
-    if owed_raw := balance.emissions >> BITS:
-        if u64(bank, 840) & _EMISSIONS and u64(bank, 848):
-            _name(position, "emissions since the balance's last update")
+def _emissions(balance: _Balance, bank: bytes, time_s: int) -> Iterator[Asset]:
+    since = earned(bank, balance.supplied, balance.borrowed, balance.updated_s, time_s)
+    if owed_raw := balance.emissions + since >> BITS:
         yield Asset(_REWARD, raw_pubkey(bank, 872), owed_raw)
 
 

@@ -27,6 +27,7 @@ from schemas.protocols.contract import (
     Shape,
     Unreadable,
     World,
+    issuer_of,
 )
 from schemas.protocols.in_step import in_step
 from schemas.protocols.vaults import Side
@@ -38,6 +39,7 @@ LP_MINT_AT: Final = 464
 _PROGRAM: Final = key("675kPX9MHTjS2zt1qfr1NYHuzeLXfQM9H24wFSUt1Mp8")
 _WITHDRAW_ONLY: Final = 3  # a withdrawal takes no profit then
 _MOST_DECIMALS: Final = 255
+_NO_POOL: Final = "assets: both tokens of the pool of the LP tokens, which is not known"
 
 POOL: Final = Kind("raydium_amm_pool", _PROGRAM, size=752, mints=(LP_MINT_AT,))
 TARGETS: Final = Kind("raydium_amm_targets", _PROGRAM, size=2208)
@@ -56,8 +58,8 @@ class _Pool(NamedTuple):
 
 
 def read(held: Held, world: World) -> Reading:
-    """Return the pools of the wallet's LP tokens, and the LP tokens it has staked in farms."""
-    return in_step(_pools(held), raydium_farms.read(ROUTE, held, world))
+    """Return the pools of the wallet's LP tokens, held and staked in farms."""
+    return in_step(_pools(held), _staked(held, world))
 
 
 def lp(account: Account) -> LpTokens | None:
@@ -77,21 +79,67 @@ def _pools(held: Held) -> Reading:
     known = yield sorted(
         {each for pool in pools for each in (pool.coin.vault, pool.pc.vault, pool.targets)}
     )
-    return [_position(pool, held.tokens[pool.lp_mint], known) for pool in pools]
+    found = []
+    for pool in pools:
+        lp_raw = held.tokens[pool.lp_mint]
+        position = Position(ROUTE, pool.account, stands_for={pool.lp_mint: lp_raw})
+        _count(position, pool, lp_raw, known)
+        found.append(position)
+    return found
 
 
-def _position(pool: _Pool, lp_raw: int, known: Mapping[bytes, Account]) -> Position:
-    account = pool.account
+def _staked(held: Held, world: World) -> Reading:
+    """Return stakes in farms, whose LP tokens lead to their pools; others stay LP tokens."""
+    stakes = yield from raydium_farms.read(ROUTE, held, world)
+    mints = {each.assets[0].mint: each for each in stakes if each.assets}
+    if not mints:
+        return stakes
+    accounts = {each.data[LP_MINT_AT : LP_MINT_AT + 32]: each for each in held.of(POOL)}
+    if wanted := {mint: issuer_of(mint, POOL) for mint in mints if mint not in accounts}:
+        sent = yield sorted(wanted.values())
+        accounts |= {mint: sent[each] for mint, each in wanted.items() if each in sent}
+    pools = {mint: _pool_of(accounts[mint], mints[mint]) for mint in mints if mint in accounts}
+    known: Mapping[bytes, Account] = {}
+    if pools:
+        known = yield sorted(
+            {at for of in pools.values() for at in (of.coin.vault, of.pc.vault, of.targets)}
+        )
+    for stake in stakes:
+        if not stake.assets:
+            continue
+        [lp, *rewards] = stake.assets
+        if pool := pools.get(lp.mint):
+            slots = pool.account.slot, stake.reference_slot
+            stake.reference_slot = min(each for each in slots if each is not None)
+            _count(stake, pool, lp.amount_raw or 0, known)
+            stake.assets += rewards
+        else:
+            stake.unsupported_fields.append(_NO_POOL)
+    return stakes
+
+
+def _pool_of(account: Account, stake: Position) -> _Pool:
+    """Return the pool of a stake; raises Unreadable of the stake's account."""
+    try:
+        return _pool(account)
+    except Unreadable as reason:
+        raise Unreadable(f"its pool: {reason}", stake.account.address) from None
+
+
+def _count(position: Position, pool: _Pool, lp_raw: int, known: Mapping[bytes, Account]) -> None:
+    """Set what LP tokens of a pool are worth in both tokens, and what is not known of it."""
+    address = position.account.address
     if lp_raw > pool.lp_raw:
-        raise Unreadable(f"{lp_raw} of {pool.lp_raw} LP tokens", account.address)
-    position = Position(ROUTE, account, market=account.address, stands_for={pool.lp_mint: lp_raw})
-    coin = vaults.reserve(known, pool.coin, account.address)
-    pc = vaults.reserve(known, pool.pc, account.address)
+        raise Unreadable(f"{lp_raw} of {pool.lp_raw} LP tokens", address)
+    position.market = pool.account.address
+    coin = vaults.reserve(known, pool.coin, address)
+    pc = vaults.reserve(known, pool.pc, address)
     targets = known.get(pool.targets)
     if targets is None or targets.kind is not TARGETS:
         position.missing.append(pool.targets)
     else:
-        position.reference_slot = targets.slot
+        slots = targets.slot, position.reference_slot
+        position.reference_slot = min(each for each in slots if each is not None)
     vaults.note_vaults(position, known, pool.coin, pool.pc)
     position.range = vaults.full_range(pool.coin, pool.pc, coin, pc)
     amounts: tuple[int | None, int | None] = None, None
@@ -106,7 +154,6 @@ def _position(pool: _Pool, lp_raw: int, known: Mapping[bytes, Account]) -> Posit
     else:
         position.unsupported_fields.append("amounts: the program refuses to count its profit")
     position.assets = vaults.assets(Role.SUPPLY, amounts, pool.coin, pool.pc)
-    return position
 
 
 def _profit(pool: _Pool, targets: Account, coin: int, pc: int) -> tuple[int, int] | None:
@@ -171,7 +218,7 @@ PROTOCOL: Final = Protocol(
     kinds=(POOL, TARGETS, *raydium_farms.KINDS),
     routes=(Route(ROUTE, Shape.LIQUIDITY, "Shares of pools, free and staked in farms"),),
     read=read,
-    unsupported_fields=("rewards of farms",),
+    unsupported_fields=("LP tokens of other programs in farms, as both tokens of their pools",),
     reads_tokens=True,
     lp=lp,
 )

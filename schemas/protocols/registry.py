@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
 from importlib.resources import files
@@ -50,8 +51,8 @@ def by_slug(slugs: Mapping[str, str], protocols: Iterable[Protocol]) -> dict[str
     for slug, name in slugs.items():
         if name not in named:
             raise Conflict(f"slug {slug}: there is no protocol {name}")
-        if named[name] in found.values():
-            raise Conflict(f"protocol {name} has two slugs")
+        if other := [each for each, of in found.items() if of is named[name]]:
+            raise Conflict(f"protocol {name} has two slugs: {other[0]} and {slug}")
         found[slug] = named[name]
     return found
 
@@ -96,9 +97,21 @@ def _may_be_one(kind: Kind, other: Kind) -> bool:
 
 
 KINDS: Final = by_program(ALL)
-SLUGS: Final = by_slug(
-    tomllib.loads(files("schemas.protocols").joinpath("slugs.toml").read_text()), ALL
-)
+
+
+def shipped(stored: str, protocols: Iterable[Protocol]) -> dict[str, Protocol]:
+    """Return the protocols by slug, of the text of slugs.toml; raises Conflict, which names it."""
+    lines = (line.partition("#")[0].partition("=") for line in stored.splitlines())
+    slugs = Counter(slug.strip() for slug, sign, _ in lines if sign)
+    if twice := [slug for slug, times in slugs.items() if times > 1]:
+        raise Conflict(f"slugs.toml: slug {twice[0]} is claimed twice")
+    try:
+        return by_slug(tomllib.loads(stored), protocols)
+    except (tomllib.TOMLDecodeError, Conflict) as error:
+        raise Conflict(f"slugs.toml: {error}") from None
+
+
+SLUGS: Final = shipped(files("schemas.protocols").joinpath("slugs.toml").read_text(), ALL)
 
 
 def served(changes: str) -> dict[str, Protocol]:
@@ -110,10 +123,14 @@ def served(changes: str) -> dict[str, Protocol]:
     if not changes.strip():
         return dict(SLUGS)
     named = {slug: protocol.name for slug, protocol in SLUGS.items()}
+    changed: set[str] = set()
     for change in filter(None, (each.strip() for each in changes.split(","))):
         slug, sign, name = (part.strip() for part in change.partition("="))
         if not (sign and name and fullmatch("[a-z][a-z0-9]*", slug)):
             raise Conflict(f"PROTOCOLS: {change} is not <slug>=<protocol> or <slug>=-")
+        if slug in changed:
+            raise Conflict(f"PROTOCOLS: slug {slug} is claimed twice")
+        changed.add(slug)
         if name == "-":
             if slug not in named:
                 raise Conflict(f"PROTOCOLS: there is no slug {slug} to switch off")

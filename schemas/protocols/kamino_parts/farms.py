@@ -1,12 +1,14 @@
 """Farms: staked tokens with their locks, and rewards that were not claimed.
 
+Shares of a vault or strategy that a farm names are theirs: `staked`.
+
 A farm of a delegate (klend's reserves) counts stake that is in another program: only its rewards
 are the farm's. Source: farms' `stake_operations.rs`, `withdrawal_penalty.rs`; layouts by IDL 1.6.5.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping, Sequence
 from struct import error
 from typing import Final
 
@@ -17,7 +19,6 @@ from schemas.protocols.contract import (
     Kind,
     Lock,
     Position,
-    Reading,
     Role,
     Route,
     Shape,
@@ -32,6 +33,7 @@ from schemas.protocols.kamino_parts.farm_rewards import (
     earned_raw,
     reward_of,
 )
+from schemas.protocols.kamino_parts.staked import Farmed, Staked
 from schemas.solana.addresses import key
 from schemas.solana.borsh import raw_pubkey, u64, u128
 
@@ -48,8 +50,11 @@ ROUTES: Final = (
 UNSUPPORTED: Final = (
     "rewards: amounts of farms whose rewards follow an oracle's price",
     "rewards: the treasury's fee, which is taken when they are claimed",
+    "staking: shares of vaults and strategies whose farms do not name them are shown as shares",
 )
 
+_STRATEGY_AT: Final = 7616  # in a farm of its shares
+_VAULT_AT: Final = 7680
 _NO_ORACLE: Final = (1 << 64) - 1
 _SECONDS: Final = 0
 _CONTINUOUS: Final = 1
@@ -60,35 +65,44 @@ _BY_ORACLE: Final = "assets.amount_raw: the farm's rewards follow an oracle's pr
 _BY_CONTRADICTION: Final = "assets.amount_raw: "
 
 
-def read(held: Held, world: World) -> Reading:
+def read(held: Held, world: World) -> Generator[Sequence[bytes], Mapping[bytes, Account], Farmed]:
     """Return what a wallet has staked in farms, and the rewards of each of its users."""
+    farmed = Farmed([], [], [])
     users = [each for each in held.of(USER_STATE) if each.data[48:80] == held.wallet]
-    if not users:
-        return []
-    farms = {each.address: raw_pubkey(each.data, 16) for each in users}
-    found = yield tuple(dict.fromkeys(farms.values()))
-    positions: list[Position] = []
-    for user in users:
-        positions += _positions(user, farms[user.address], found, world)
-    return positions
+    if users:
+        farms = {each.address: raw_pubkey(each.data, 16) for each in users}
+        found = yield tuple(dict.fromkeys(farms.values()))
+        for user in users:
+            _read_user(user, farms[user.address], found, world, farmed)
+    return farmed
 
 
-def _positions(
-    user: Account, address: bytes, found: Mapping[bytes, Account], world: World
-) -> list[Position]:
+def _read_user(
+    user: Account, address: bytes, found: Mapping[bytes, Account], world: World, farmed: Farmed
+) -> None:
     farm = found.get(address)
     if farm is None:
-        return [Position("rewards", user, missing=[address])]
+        farmed.positions.append(Position("rewards", user, missing=[address]))
+        return
     if farm.kind is not FARM_STATE:
         raise Unreadable("farm user: farm_state at 16 is an account of another kind", user.address)
     try:
-        positions = [_rewards(user, farm, world)]
-        if not _is_delegated(farm):
-            positions.append(_staking(user, farm, world))
+        rewards = _rewards(user, farm, world)
+        staking = None if _is_delegated(farm) else _staking(user, farm, world)
+        strategy, vault = (raw_pubkey(farm.data, at) for at in (_STRATEGY_AT, _VAULT_AT))
     except (error, IndexError):
         text = f"farm user of {len(user.data)} bytes, farm of {len(farm.data)}"
         raise Unreadable(text, user.address) from None
-    return [each for each in positions if each.assets]
+    if rewards.assets:
+        farmed.positions.append(rewards)
+    if staking is None or not staking.assets:
+        return
+    if any(vault):
+        farmed.of_vaults.append(Staked(staking, vault))
+    elif any(strategy):
+        farmed.of_strategies.append(Staked(staking, strategy))
+    else:
+        farmed.positions.append(staking)
 
 
 def _is_delegated(farm: Account) -> bool:

@@ -65,8 +65,9 @@ _GROUPS_AT: Final = 200
 _GROUP_SIZE: Final = 72
 _GROUPS: Final = 32
 _NO_REWARDS: Final = (
-    "assets.amount_raw: without what the reserve pays its depositors since its last refresh"
+    "assets.amount_raw: what the reserve has paid its depositors since its last refresh"
 )
+_NO_HEALTH: Final = "health: what a reserve has paid its depositors since its last refresh"
 
 
 class _Deposit(NamedTuple):
@@ -200,8 +201,7 @@ def _of_obligation(
         amount_sf = reserve.liquidity_sf(deposit.collateral_raw)
         position.assets.append(_line(Role.SUPPLY, reserve, amount_sf >> BITS, weight))
         tally.supply(reserve, amount_sf, weight)
-        if reserve.is_paying_rewards and _NO_REWARDS not in position.unsupported_fields:
-            position.unsupported_fields.append(_NO_REWARDS)
+        _add_rewards(position, reserve)
     for borrow in of.borrows:
         reserve = _reserve_of(borrow.reserve, reserves, position)
         if reserve is None:
@@ -211,6 +211,9 @@ def _of_obligation(
         position.assets.append(_line(Role.BORROW, reserve, ceil_int(amount_sf), factor))
         tally.borrow(reserve, amount_sf, factor)
     position.health = UNKNOWN if position.missing else tally.health()
+    if _NO_REWARDS in position.unsupported_fields:
+        position.health = UNKNOWN
+        position.unsupported_fields.append(_NO_HEALTH)
     return position
 
 
@@ -313,5 +316,12 @@ def _of_tokens(account: Account, held: Held, slot: int) -> Position | None:
 def _add_redeemable(position: Position, role: Role, reserve: Reserve, collateral_raw: int) -> None:
     amount_raw = reserve.liquidity_sf(collateral_raw) >> BITS
     position.assets.append(_line(role, reserve, amount_raw, None))
+    _add_rewards(position, reserve)
+
+
+def _add_rewards(position: Position, reserve: Reserve) -> None:
+    """Add a line without an amount for what a reserve has paid since its last refresh."""
     if reserve.is_paying_rewards:
-        position.unsupported_fields.append(_NO_REWARDS)
+        position.assets.append(Asset(Role.PENDING, reserve.mint, None, reserve.decimals))
+        if _NO_REWARDS not in position.unsupported_fields:
+            position.unsupported_fields.append(_NO_REWARDS)

@@ -2,12 +2,13 @@
 
 A strategy has tokens that are not invested, and one position of Orca's Whirlpools or Raydium's
 CLMM. Source: kliquidity-sdk's IDL (`WhirlpoolStrategy`) and `getTokenAAndBPerShare`: amounts of the
-position rounded down, plus what is not invested, by the shares issued.
+position rounded down, plus what is not invested, by the shares issued. Shares in a strategy's farm
+count as those in the wallet do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from struct import error, unpack_from
 from typing import Final, NamedTuple
@@ -25,6 +26,7 @@ from schemas.protocols.contract import (
     Unreadable,
     World,
 )
+from schemas.protocols.kamino_parts.staked import Staked, oldest, shares_of
 from schemas.protocols.math.concentrated import price_range, token_amounts
 from schemas.protocols.math.ticks import orca_sqrt_price_x64, raydium_sqrt_price_x64
 from schemas.solana.addresses import key, text
@@ -47,9 +49,9 @@ UNSUPPORTED: Final[tuple[str, ...]] = (
     "liquidity: amounts of strategies over Meteora",
     "liquidity: fees and rewards that a strategy has not collected or invested",
     "liquidity: a strategy's fee of a withdrawal",
-    "liquidity: shares staked in a strategy's farm are in the route staking, as shares",
 )
 
+_NO_FEES: Final = "rewards: fees and rewards that the strategy has not collected or invested"
 _UNSET: Final = bytes(32)
 _MAX_DECIMALS: Final = 32
 
@@ -100,8 +102,6 @@ class _Strategy:
     mints: tuple[bytes, bytes]
     decimals: tuple[int, int]
     idle_raw: tuple[int, int]
-    shares_mint: bytes
-    shares_held: int
     shares_issued: int
     dex: _Dex | None
     pool: bytes
@@ -122,51 +122,46 @@ class _Invested(NamedTuple):
     amounts_raw: tuple[int, int]
 
 
-def read(held: Held, world: World) -> Reading:
-    """Return the strategies that a wallet has shares of, as tokens; raises Unreadable."""
-    strategies = [*_strategies(held)]
-    if not strategies:
-        return []
-    found = yield tuple(dict.fromkeys(each for of in strategies for each in of.wanted))
-    return [_position(strategy, found) for strategy in strategies]
+def read(held: Held, world: World, staked: Sequence[Staked] = ()) -> Reading:
+    """Return strategies that a wallet has shares of, in a farm too, as tokens; raises Unreadable.
+
+    What is staked and no strategy's share stays a stake.
+    """
+    shares, stays = yield from shares_of("liquidity", STRATEGY, held, staked)
+    strategies = [_strategy(each.issuer) for each in shares]
+    if strategies:
+        found = yield tuple(dict.fromkeys(each for of in strategies for each in of.wanted))
+        for each, strategy in zip(shares, strategies, strict=True):
+            _count(each.position, strategy, found)
+    return [*(each.position for each in shares), *stays]
 
 
-def _strategies(held: Held) -> Iterator[_Strategy]:
-    for account in held.of(STRATEGY):
-        data = account.data
-        if len(data) != SIZE:
-            raise Unreadable(f"strategy of {len(data)} bytes", account.address)
-        shares_mint = raw_pubkey(data, SHARES_MINT_AT)
-        if not (shares := held.tokens.get(shares_mint, 0)):
-            continue
-        decimals = (u64(data, 608), u64(data, 616))
-        if max(decimals) > _MAX_DECIMALS:
-            raise Unreadable(f"decimals {decimals}", account.address)
-        yield _Strategy(
-            account=account,
-            mints=(raw_pubkey(data, 544), raw_pubkey(data, 576)),
-            decimals=decimals,
-            idle_raw=(u64(data, 624), u64(data, 632)),
-            shares_mint=shares_mint,
-            shares_held=shares,
-            shares_issued=u64(data, 800),
-            dex=_DEXES.get(u64(data, 1544)),
-            pool=raw_pubkey(data, 112),
-            position=raw_pubkey(data, 272),
-        )
-
-
-def _position(strategy: _Strategy, found: Mapping[bytes, Account]) -> Position:
-    used = [found[each] for each in strategy.wanted if each in found]
-    position = Position(
-        "liquidity",
-        strategy.account,
-        market=strategy.pool,
-        stands_for={strategy.shares_mint: strategy.shares_held},
-        missing=[each for each in strategy.wanted if each not in found],
-        reference_slot=min((each.slot for each in used), default=None),
+def _strategy(account: Account) -> _Strategy:
+    data = account.data
+    if len(data) != SIZE:
+        raise Unreadable(f"strategy of {len(data)} bytes", account.address)
+    decimals = (u64(data, 608), u64(data, 616))
+    if max(decimals) > _MAX_DECIMALS:
+        raise Unreadable(f"decimals {decimals}", account.address)
+    return _Strategy(
+        account=account,
+        mints=(raw_pubkey(data, 544), raw_pubkey(data, 576)),
+        decimals=decimals,
+        idle_raw=(u64(data, 624), u64(data, 632)),
+        shares_issued=u64(data, 800),
+        dex=_DEXES.get(u64(data, 1544)),
+        pool=raw_pubkey(data, 112),
+        position=raw_pubkey(data, 272),
     )
-    amounts: tuple[int | None, int | None] = (None, None)
+
+
+def _count(position: Position, strategy: _Strategy, found: Mapping[bytes, Account]) -> None:
+    """Turn a position's shares into its strategy's tokens, and note what is not known of them."""
+    used = [found[each] for each in strategy.wanted if each in found]
+    position.market = strategy.pool
+    position.missing += [each for each in strategy.wanted if each not in found]
+    position.reference_slot = oldest(position, strategy.account, used)
+    whole_raw: tuple[int | None, int | None] = (None, None)
     if strategy.dex is None:
         position.unsupported_fields.append("amount_raw: the strategy is not over Orca or Raydium")
     elif not strategy.wanted:
@@ -175,7 +170,8 @@ def _position(strategy: _Strategy, found: Mapping[bytes, Account]) -> Position:
         position.unsupported_fields.append("amount_raw: the pool or the position is missing")
     else:
         invested = _invested(strategy, strategy.dex, found)
-        amounts = (_part(strategy, invested, 0), _part(strategy, invested, 1))
+        idle_a, idle_b = strategy.idle_raw
+        whole_raw = (idle_a + invested.amounts_raw[0], idle_b + invested.amounts_raw[1])
         position.range = price_range(
             strategy.mints,
             strategy.decimals,
@@ -183,16 +179,23 @@ def _position(strategy: _Strategy, found: Mapping[bytes, Account]) -> Position:
             invested.current_tick,
             invested.sqrt_prices_x64,
         )
-    position.assets += [
-        Asset(Role.SUPPLY, mint, amount, decimals)
-        for mint, amount, decimals in zip(strategy.mints, amounts, strategy.decimals, strict=True)
+    position.assets = [
+        Asset(line.role, mint, _part(strategy, whole, line.amount_raw), decimals)
+        for line in position.assets
+        for mint, whole, decimals in zip(strategy.mints, whole_raw, strategy.decimals, strict=True)
     ]
-    return position
+    if strategy.wanted:
+        position.assets += [
+            Asset(Role.REWARD, mint, None, decimals)
+            for mint, decimals in zip(strategy.mints, strategy.decimals, strict=True)
+        ]
+        position.unsupported_fields.append(_NO_FEES)
 
 
-def _part(strategy: _Strategy, invested: _Invested, token: int) -> int:
-    whole = strategy.idle_raw[token] + invested.amounts_raw[token]
-    return whole * strategy.shares_held // strategy.shares_issued
+def _part(strategy: _Strategy, whole_raw: int | None, shares: int | None) -> int | None:
+    if whole_raw is None or shares is None:
+        return None
+    return whole_raw * shares // strategy.shares_issued
 
 
 def _invested(strategy: _Strategy, dex: _Dex, found: Mapping[bytes, Account]) -> _Invested:

@@ -2,13 +2,13 @@
 
 Source: kvault's `VaultState` (IDL) and `vault_operations.rs`: `amounts_invested`, `compute_aum`,
 `compute_user_total_received_on_withdraw`. Reserves count with interest until now, fees as they
-were last charged, as in klend-sdk's `getTokensPerShareSingleVault`. Shares in a vault's farm are a
-position of `staking`: that of the farm's account.
+were last charged, as in klend-sdk's `getTokensPerShareSingleVault`. Shares in a vault's farm count
+as those in the wallet do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from schemas.protocols.contract import (
@@ -26,6 +26,7 @@ from schemas.protocols.contract import (
 )
 from schemas.protocols.kamino_parts.fixed60 import BITS
 from schemas.protocols.kamino_parts.reserve import RESERVE, Reserve, reserve_of
+from schemas.protocols.kamino_parts.staked import Staked, oldest, shares_of
 from schemas.solana.addresses import key, text
 from schemas.solana.borsh import raw_pubkey, u64, u128
 
@@ -44,7 +45,6 @@ ROUTES: Final = (
 )
 UNSUPPORTED: Final[tuple[str, ...]] = (
     "vaults: fees and rewards since they were last counted, and the penalty of a withdrawal",
-    "vaults: shares staked in a vault's farm are in the route staking, as shares",
 )
 
 _ALLOCATIONS: Final = range(312, 312 + 25 * 2160, 2160)
@@ -57,77 +57,77 @@ class _Vault(NamedTuple):
     account: Account
     mint: bytes
     decimals: int
-    shares_mint: bytes
-    shares_held: int
     shares_issued: int
     available: int
     pending_fees_sf: int
     ctokens: list[tuple[bytes, int]]  # reserve, amount of its collateral token
 
 
-def read(held: Held, world: World) -> Reading:
-    """Return the vaults that a wallet has shares of, as tokens; raises Unreadable."""
-    vaults = [*_vaults(held)]
-    if not vaults:
-        return []
-    reserves = yield tuple(dict.fromkeys(each for vault in vaults for each, _ in vault.ctokens))
-    return [_position(vault, reserves, world.slot) for vault in vaults]
+def read(held: Held, world: World, staked: Sequence[Staked] = ()) -> Reading:
+    """Return the vaults that a wallet has shares of, in a farm too, as tokens; raises Unreadable.
+
+    What is staked and no vault's share stays a stake.
+    """
+    shares, stays = yield from shares_of("vaults", VAULT, held, staked)
+    vaults = [_vault(each.issuer) for each in shares]
+    if vaults:
+        wanted = tuple(dict.fromkeys(each for vault in vaults for each, _ in vault.ctokens))
+        reserves = yield wanted
+        for each, vault in zip(shares, vaults, strict=True):
+            _count(each.position, vault, reserves, world.slot)
+    return [*(each.position for each in shares), *stays]
 
 
-def _vaults(held: Held) -> Iterator[_Vault]:
-    for account in held.of(VAULT):
-        data = account.data
-        if len(data) != SIZE:
-            raise Unreadable(f"vault of {len(data)} bytes", account.address)
-        shares_mint = raw_pubkey(data, SHARES_MINT_AT)
-        if not (shares := held.tokens.get(shares_mint, 0)):
-            continue
-        decimals = u64(data, 112)
-        if decimals > _MAX_DECIMALS:
-            raise Unreadable(f"token_mint_decimals {decimals}", account.address)
-        ctokens = [
-            (raw_pubkey(data, at), amount)
-            for at in _ALLOCATIONS
-            if (amount := u64(data, at + _CTOKENS_AT)) and raw_pubkey(data, at) != _UNSET
-        ]
-        yield _Vault(
-            account=account,
-            mint=raw_pubkey(data, 80),
-            decimals=decimals,
-            shares_mint=shares_mint,
-            shares_held=shares,
-            shares_issued=u64(data, 232),
-            available=u64(data, 224),
-            pending_fees_sf=u128(data, 296),
-            ctokens=ctokens,
-        )
+def _vault(account: Account) -> _Vault:
+    data = account.data
+    if len(data) != SIZE:
+        raise Unreadable(f"vault of {len(data)} bytes", account.address)
+    decimals = u64(data, 112)
+    if decimals > _MAX_DECIMALS:
+        raise Unreadable(f"token_mint_decimals {decimals}", account.address)
+    ctokens = [
+        (raw_pubkey(data, at), amount)
+        for at in _ALLOCATIONS
+        if (amount := u64(data, at + _CTOKENS_AT)) and raw_pubkey(data, at) != _UNSET
+    ]
+    return _Vault(
+        account=account,
+        mint=raw_pubkey(data, 80),
+        decimals=decimals,
+        shares_issued=u64(data, 232),
+        available=u64(data, 224),
+        pending_fees_sf=u128(data, 296),
+        ctokens=ctokens,
+    )
 
 
-def _position(vault: _Vault, found: Mapping[bytes, Account], slot: int) -> Position:
+def _count(position: Position, vault: _Vault, found: Mapping[bytes, Account], slot: int) -> None:
+    """Turn a position's shares into tokens of its vault, and note what is not known of them."""
     missing = [address for address, _ in vault.ctokens if address not in found]
     used = [found[address] for address, _ in vault.ctokens if address in found]
-    position = Position(
-        "vaults",
-        vault.account,
-        market=vault.account.address,
-        stands_for={vault.shares_mint: vault.shares_held},
-        missing=missing,
-        reference_slot=min((account.slot for account in used), default=None),
-    )
-    amount = None
+    position.market = vault.account.address
+    position.missing += missing
+    position.reference_slot = oldest(position, vault.account, used)
+    reserves: list[Reserve] = []
+    whole_sf = None
     if missing:
         position.unsupported_fields.append("assets.amount_raw: a reserve is missing")
     else:
         reserves = [_reserve(account, slot, vault.account) for account in used]
-        amount = _worth(vault, reserves)
-        if amount is None:
+        whole_sf = _whole_sf(vault, reserves)
+        if whole_sf is None:
             reason = "assets.amount_raw: the vault has no shares, or more fees than tokens"
             position.unsupported_fields.append(reason)
-        if any(reserve.is_paying_rewards for reserve in reserves):
-            reason = "rewards that reserves have paid their depositors since their last refresh"
-            position.unsupported_fields.append(reason)
-    position.assets.append(Asset(Role.SUPPLY, vault.mint, amount, vault.decimals))
-    return position
+    for line in position.assets:
+        line.mint, line.decimals = vault.mint, vault.decimals
+        if whole_sf is None or line.amount_raw is None:
+            line.amount_raw = None
+        else:
+            line.amount_raw = whole_sf * line.amount_raw // vault.shares_issued >> BITS
+    if any(reserve.is_paying_rewards for reserve in reserves):
+        position.assets.append(Asset(Role.PENDING, vault.mint, None, vault.decimals))
+        reason = "assets.amount_raw: what reserves have paid since their last refresh"
+        position.unsupported_fields.append(reason)
 
 
 def _reserve(account: Account, slot: int, vault: Account) -> Reserve:
@@ -140,11 +140,11 @@ def _reserve(account: Account, slot: int, vault: Account) -> Reserve:
         raise Unreadable(f"{text(account.address)}: {reason}", vault.address) from None
 
 
-def _worth(vault: _Vault, reserves: Sequence[Reserve]) -> int | None:
-    """Return the raw tokens that the wallet's shares are worth, rounded down."""
+def _whole_sf(vault: _Vault, reserves: Sequence[Reserve]) -> int | None:
+    """Return the raw tokens that all shares are worth; None where they are none, or worth none."""
     whole_sf = (vault.available << BITS) - vault.pending_fees_sf
     for reserve, (_, ctokens) in zip(reserves, vault.ctokens, strict=True):
         whole_sf += reserve.liquidity_sf(ctokens)
     if whole_sf < 0 or not vault.shares_issued:
         return None
-    return whole_sf * vault.shares_held // vault.shares_issued >> BITS
+    return whole_sf

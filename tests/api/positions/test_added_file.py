@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from schemas.protocols import registry
 from schemas.solana.addresses import text
 from tests.api.positions.added import PROGRAM
 
@@ -92,11 +93,28 @@ def test_a_slug_is_renamed_and_switched_off(tmp_path: Path) -> None:
     [
         ("p99=nothing", "PROTOCOLS: slug p99: there is no protocol nothing"),
         ("p98=-", "PROTOCOLS: there is no slug p98 to switch off"),
-        ("p42=native_stake", "PROTOCOLS: protocol native_stake has two slugs"),
+        ("p42=native_stake", "PROTOCOLS: protocol native_stake has two slugs: staking and p42"),
+        ("p10=flash,p10=adrena", "PROTOCOLS: slug p10 is claimed twice"),
+        ("p10=-,p10=flash", "PROTOCOLS: slug p10 is claimed twice"),
     ],
 )
 def test_what_cannot_be_served_stops_the_process(tmp_path: Path, changes: str, words: str) -> None:
     assert last_line(tmp_path, changes).endswith(words)
+
+
+@pytest.mark.parametrize(
+    ("stored", "words"),
+    [
+        ('p23 = "kamino"\n# p23\np23 = "drift"', "slug p23 is claimed twice"),
+        ('p23 = "kamino"\np24 = "kamino"', "protocol kamino has two slugs: p23 and p24"),
+        ('p23 = "nothing"', "slug p23: there is no protocol nothing"),
+        ("p23 = kamino", "Invalid value (at line 1, column 7)"),
+    ],
+)
+def test_slugs_that_are_claimed_twice_stop_the_process(stored: str, words: str) -> None:
+    with pytest.raises(registry.Conflict) as raised:
+        registry.shipped(stored, registry.ALL)
+    assert str(raised.value) == f"slugs.toml: {words}"
 
 
 def test_a_program_claimed_twice_stops_the_process(tmp_path: Path) -> None:

@@ -254,7 +254,7 @@ async def test_the_accounts_that_one_may_want_are_bounded() -> None:
     assert await failing(greedy) == f"its reading wanted more than {MOST_WANTED} accounts"
 
 
-@pytest.mark.parametrize("wanted", [[b"short"], ["text" * 8], [None], 7])
+@pytest.mark.parametrize("wanted", [[b"short"], [b"l" * 33], ["text" * 8], [None], 7])
 async def test_what_is_no_address_is_not_fetched(wanted: Any) -> None:
     def garbled(held: Held, world: World) -> Reading:
         yield wanted

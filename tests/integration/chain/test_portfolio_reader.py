@@ -236,6 +236,8 @@ LEFT_OUT: Final = {
     "defituna_lp_position": "it knows those over Whirlpools",
     "defituna_spot_position": "it does not know them",
     "exponent_market": "LP tokens in the wallet: it knows those that are deposited",
+    "loopscale_vault": "what a share is worth is not published; it takes a part of the principal",
+    "loopscale_vault_stake": "likewise",
     "parcl_lp_position": "it shows shares as dollars; we do not know what one is worth",
     "voltr_withdrawal_request": "it does not know them",
     "wormhole_vesting": "it does not know them",

@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 from solders.pubkey import Pubkey
 
 from schemas.protocols import defituna
-from schemas.protocols.contract import Account, Held, Kind, Position, Role, Unreadable, World
+from schemas.protocols.contract import (
+    Account,
+    Health,
+    Held,
+    Kind,
+    Position,
+    Role,
+    Unreadable,
+    World,
+)
 from schemas.protocols.math.ticks import orca_sqrt_price_x64
 from schemas.protocols.registry import SLUGS
 from schemas.solana.addresses import key
@@ -53,9 +62,14 @@ def u128(value: int) -> bytes:
 
 
 def vault(
-    address: bytes, mint: bytes, deposited: tuple[int, int], borrowed: tuple[int, int]
+    address: bytes,
+    mint: bytes,
+    deposited: tuple[int, int],
+    borrowed: tuple[int, int],
+    rate: int = 0,
 ) -> Account:
-    numbers = struct.pack("<QQQQ", *deposited, *borrowed)
+    interest = 0, rate, WORLD.time_s - 1
+    numbers = struct.pack("<QQQQQQQ", *deposited, *borrowed, *interest)
     return account(defituna.VAULT, address, 355, {11: mint, 43: numbers})
 
 
@@ -124,6 +138,21 @@ def test_a_deposit_is_its_part_of_the_vaults_funds_rounded_down() -> None:
     assert found.reference_slot == 50
 
 
+def test_interest_since_a_vaults_last_update_is_not_known() -> None:
+    lent = vault(VAULT_A, MINT_A, (1000, 300), (500, 100), rate=1)
+    [found] = read(lending(10, VAULT_A), lent)
+    assert lines(found) == [("supply", MINT_A, 33), ("pending", MINT_A, None)]
+    assert any("interest" in each for each in found.unsupported_fields)
+    owed = vault(VAULT_B, MINT_B, (0, 0), (10, 10), rate=1)
+    [long] = read(spot(0, 100, 300), fusion(1 << 65), market(), lent, owed)
+    assert lines(long) == [
+        ("supply", MINT_A, 100),
+        ("borrow", MINT_B, 300),
+        ("borrow", MINT_B, None),
+    ]
+    assert long.health == Health(None, None, None)
+
+
 def test_a_deposit_of_the_first_version_is_in_the_vault_of_its_mint() -> None:
     address = derived(b"vault", MINT_A)
     [found] = read(lending(10, bytes(32)), vault(address, MINT_A, (30, 10), (0, 0)))
@@ -160,7 +189,10 @@ def test_leveraged_liquidity_has_tokens_debts_range_and_health(pool: object) -> 
         ("supply", MINT_A, held_a),
         ("supply", MINT_B, held_b),
         ("borrow", MINT_A, 1_000_001),  # 1,000,000.5, rounded up
+        ("reward", MINT_A, None),  # fees that are not collected
+        ("reward", MINT_B, None),
     ]
+    assert any("fees" in each for each in found.unsupported_fields)
     assert found.health is not None
     assert found.health.ltv == Fraction(1_000_001, held_a + held_b)
     assert found.health.liquidation_ltv == Fraction(83, 100)

@@ -1,7 +1,7 @@
 """Jupiter Lend against its SDK, and by hand.
 
-The SDK leaves amounts of a vault in the vault's decimals and has no rewards here. Its own share
-price takes the liquidity price as stored; it is given the accrued one, as the program has it.
+The SDK leaves amounts of a vault in the vault's decimals. Its own share price takes the liquidity
+price as stored; it is given the accrued one, as the program has it.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from schemas.protocols import jupiter_lend as lend
 from schemas.protocols.contract import Account, Held, Kind, Position, Role, Unreadable, World
 from schemas.protocols.jupiter_lend_prices import MAX_TICK, MIN_TICK, SCALE, debt_of, ratio_at
+from schemas.protocols.mint import MINT
 from schemas.protocols.registry import kind_of
 from schemas.solana.addresses import key
 from schemas.solana.derived import derived
@@ -71,7 +72,8 @@ def vault(*, is_liquidated: int = 0, ids: int = 1) -> dict[bytes, bytes]:
 def known(accounts: Mapping[bytes, bytes]) -> dict[bytes, Account]:
     found = {}
     for at, data in accounts.items():
-        kinds = (kind_of(at, of, data) for of in (lend.EARN, lend.VAULTS, lend.LIQUIDITY))
+        programs = (lend.EARN, lend.VAULTS, lend.LIQUIDITY, lend.REWARDS)
+        kinds = (kind_of(at, of, data) for of in programs)
         if kind := next((each for each in kinds if each), None):
             found[at] = Account(at, kind, 1, data, 5)
     return found
@@ -149,8 +151,8 @@ def test_a_position_is_its_nft_s_holder_s() -> None:
     assert run(owned, {}, known(vault()), NOW_S) == []
 
 
-def lending(reserve_at: bytes) -> bytes:
-    data = lend.LENDING.tag + USD + F_TOKEN + struct.pack("<HB", 1, 6) + bytes(32)
+def lending(reserve_at: bytes, model: bytes = bytes(32)) -> bytes:
+    data = lend.LENDING.tag + USD + F_TOKEN + struct.pack("<HB", 1, 6) + model
     data += struct.pack("<QQQ", SCALE, 2 * SCALE, NOW_S) + reserve_at + bytes(33)
     return data
 
@@ -163,6 +165,36 @@ def test_shares_of_earn_grow_with_the_price_of_liquidity() -> None:
     assert found.stands_for == {F_TOKEN: 1000}
     [lacking] = run([account(lend.LENDING, lending(at))], {F_TOKEN: 1000}, {}, NOW_S)
     assert (lacking.missing, lacking.assets[0].amount_raw) == ([at], None)
+
+
+def rewards_model(tvl: int = 0, yearly: int = 0, past_s: int = 0) -> bytes:
+    numbers = struct.pack("<QQQQQQ", tvl, 31_536_000, NOW_S - past_s, yearly, 0, 0)
+    return (lend.REWARDS_MODEL.tag + USD + numbers).ljust(89, b"\0")
+
+
+def test_rewards_of_earn_raise_the_price_by_what_all_shares_are_worth() -> None:
+    at, model_at = b"r" * 32, b"w" * 32
+    data = bytearray(lending(at, model_at))
+    data[123:131] = struct.pack("<Q", NOW_S - 31_536_000)
+    earn = account(lend.LENDING, bytes(data))
+    mint = Account(F_TOKEN, MINT, 1, bytes(36) + struct.pack("<QBB", 500, 6, 1) + bytes(36), 4)
+    # All 500 shares are worth 1,000; the rewards of a year are 200 of these, of half a year 100.
+    for model, amount in (
+        (rewards_model(yearly=200, past_s=31_536_000), 2400),
+        (rewards_model(yearly=200, past_s=31_536_000 // 2), 2200),
+        (rewards_model(yearly=200, past_s=31_536_000, tvl=1001), 2000),
+        (rewards_model(yearly=700, past_s=31_536_000), 3000),  # half of all at most
+        (rewards_model(yearly=200, past_s=-9), 2000),
+    ):
+        there = {**known({at: reserve(), model_at: model}), F_TOKEN: mint}
+        [found] = run([earn], {F_TOKEN: 1000}, there, NOW_S)
+        assert [(each.role, each.amount_raw) for each in found.assets] == [(Role.SUPPLY, amount)]
+        assert (found.missing, found.unsupported_fields) == ([], [])
+    for gone in (at, model_at, F_TOKEN):
+        there = {**known({at: reserve(), model_at: rewards_model()}), F_TOKEN: mint}
+        del there[gone]
+        [found] = run([earn], {F_TOKEN: 1000}, there, NOW_S)
+        assert (found.missing, found.assets[0].amount_raw) == ([gone], None)
 
 
 @given(st.integers(MIN_TICK, MAX_TICK - 1))
@@ -219,6 +251,41 @@ def test_recorded_worlds_are_read_as_the_sdk_read_them() -> None:
     assert len(worlds) == 20
     for world in worlds:
         check(world)
+
+
+def check_rewards(world: dict[str, Any]) -> None:
+    """Compare shares whose price rewards raise with what the SDK says."""
+    there = {}
+    for at, (program, packed) in world["accounts"].items():
+        data = base64.b64decode(packed)
+        kind = kind_of(key(at), key(program), data)
+        assert kind is not None
+        there[key(at)] = Account(key(at), kind, 1, data, 5)
+    shares = {key(world["f_token"]): int(world["shares"])}
+    [found] = run([there[key(world["lending"])]], shares, there, world["time_s"])
+    assert [each.amount_raw for each in found.assets] == [int(world["earn"])]
+
+
+def test_recorded_rewards_of_earn_are_what_the_sdk_says() -> None:
+    """Recorded with `node rewards.mjs 12 > rewards.jsonl` where the SDK is installed."""
+    worlds = [json.loads(line) for line in (HERE / "rewards.jsonl").read_text().splitlines()]
+    assert len(worlds) == 12
+    for world in worlds:
+        check_rewards(world)
+
+
+@pytest.mark.node
+@pytest.mark.skipif(os.environ.get("JUPITER_LEND_SDK") != "1", reason="226 MB: JUPITER_LEND_SDK=1")
+def test_rewards_of_random_worlds_are_what_the_sdk_says(request: pytest.FixtureRequest) -> None:
+    folder = npm.installed(request, "jupiter-lend-sdk", HERE, "@jup-ag/lend-read")
+    done = subprocess.run(
+        ["node", "rewards.mjs", "200"], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    worlds = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(worlds) == 200
+    for world in worlds:
+        check_rewards(world)
 
 
 @pytest.mark.node

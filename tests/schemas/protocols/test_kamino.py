@@ -33,7 +33,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.protocols import kamino
-from schemas.protocols.contract import Account, Held, Kind, Position, Role, Unreadable, World
+from schemas.protocols.contract import (
+    Account,
+    Health,
+    Held,
+    Kind,
+    Position,
+    Role,
+    Unreadable,
+    World,
+)
 from schemas.protocols.kamino_parts import farms, lending
 from schemas.protocols.kamino_parts.reserve import RESERVE, compounded
 from schemas.protocols.registry import kind_of
@@ -451,6 +460,32 @@ def test_a_loan_has_its_redeemable_deposit_its_debt_and_its_health() -> None:
     assert position.health is not None
     assert position.health.health_factor == Fraction(120 * 4, 150)
     assert position.health.ltv == Fraction(150, 600)
+
+
+def test_rewards_since_a_reserves_refresh_are_not_known() -> None:
+    paying = bytearray(reserve_data(3000, 2000))
+    put(paying, 440, 5)
+    put(paying, 5792, 1)
+    accounts = loan(obligation_data(100, 30), bytes(paying))
+    [refreshed] = read(WALLET, accounts)
+    assert [each.amount_raw for each in refreshed.assets] == [150, 30]
+    [later] = read(WALLET, accounts, slot=SLOT + 1)
+    assert [(each.role, each.mint, each.amount_raw) for each in later.assets] == [
+        (Role.SUPPLY, MINT, 150),
+        (Role.PENDING, MINT, None),
+        (Role.BORROW, MINT, 30),
+    ]
+    assert later.health == Health(None, None, None)
+    assert [each.split(":")[0] for each in later.unsupported_fields] == [
+        "assets.amount_raw",
+        "health",
+    ]
+    del accounts[FARM]
+    [tokens] = read(WALLET, accounts, slot=SLOT + 1, tokens={SHARE: 7})
+    assert [(each.role, each.amount_raw) for each in tokens.assets] == [
+        (Role.SUPPLY, 10),
+        (Role.PENDING, None),
+    ]
 
 
 def test_a_debt_grows_and_is_rounded_up() -> None:

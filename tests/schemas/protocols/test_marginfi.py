@@ -24,7 +24,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.protocols import carrot, marginfi, marginfi_lending
-from schemas.protocols.contract import Account, Held, Kind, Position, Role, Unreadable, World
+from schemas.protocols.contract import (
+    Account,
+    Health,
+    Held,
+    Kind,
+    Position,
+    Role,
+    Unreadable,
+    World,
+)
+from schemas.protocols.marginfi_emissions import earned
 from schemas.protocols.marginfi_interest import rates_of, values_at
 from schemas.protocols.math.i80f48 import i80f48
 from schemas.protocols.mint import MINT
@@ -122,10 +132,60 @@ def test_interest_of_a_year_is_due() -> None:
     assert [each.amount_raw for each in lending.assets] == [1_049_999, 1_100_000]
 
 
-def test_emissions_are_those_that_are_stored() -> None:
+def emitting(flags: int, remaining: int = 10**9) -> bytes:
+    """Return a bank that emits 1,000 units a year for each whole token."""
+    data = bytearray(bank())
+    struct.pack_into("<QQ", data, 840, flags, 1000)
+    data[856:872] = (remaining * ONE).to_bytes(16, "little")
+    data[872:904] = b"e" * 32
+    return bytes(data)
+
+
+def test_emissions_are_those_that_are_stored_and_those_since() -> None:
     lending, rewards = read(holder((BANK_AT, ONE, 0, 5 * ONE + 1)), {BANK_AT: bank()})
     assert (lending.route, rewards.route) == ("lending", "rewards")
     assert [(each.role, each.amount_raw) for each in rewards.assets] == [(Role.REWARD, 5)]
+    a_year_ago = struct.pack("<Q", NOW_S - 31_536_000)
+    for flags, sides, stored, earned_raw in (
+        (2, (7_000_000, 0), 0, 7000),
+        (2, (0, 7_000_000), 0, None),
+        (1, (0, 7_000_000), 3, 7003),
+        (3, (0, 7_000_000), 0, 7000),
+        (1, (7_000_000, 0), 3, 3),
+        (0, (7_000_000, 0), 0, None),
+    ):
+        shares = [each * ONE for each in (*sides, stored)]
+        data = bytearray(holder((BANK_AT, *shares)))  # type: ignore[arg-type]
+        data[160:168] = a_year_ago
+        _, *rewards_of = read(bytes(data), {BANK_AT: emitting(flags)})
+        lines = [(each.mint, each.amount_raw) for of in rewards_of for each in of.assets]
+        assert lines == ([] if earned_raw is None else [(b"e" * 32, earned_raw)])
+        assert not any(of.unsupported_fields for of in rewards_of)
+    data[160:168] = a_year_ago
+    [_, rewards] = read(bytes(data), {BANK_AT: emitting(2, remaining=11)})
+    assert [each.amount_raw for each in rewards.assets] == [11]
+    data[160:168] = struct.pack("<Q", 1_681_989_982)
+    assert len(read(bytes(data), {BANK_AT: emitting(2)})) == 1, "it begins now"
+
+
+def test_interest_of_a_curve_that_the_program_refuses_is_not_known() -> None:
+    data = holder((BANK_AT, 1000 * ONE, 0, 0), (DEBT_AT, 0, 100 * ONE, 0))
+    old = {BANK_AT: bank(curve=0), DEBT_AT: bank(mint=b"d" * 32)}
+    [lending] = read(data, old, NOW_S + 1)
+    assert [(each.role, each.amount_raw) for each in lending.assets] == [
+        (Role.SUPPLY, 1000),
+        (Role.PENDING, None),
+        (Role.BORROW, 101),
+    ]
+    old[DEBT_AT] = bank(mint=b"d" * 32, curve=0)
+    [lending] = read(data, old, NOW_S + 1)
+    [*_, debt, interest] = lending.assets
+    assert (debt.role, debt.amount_raw) == (Role.BORROW, 100)
+    assert (interest.role, interest.mint, interest.amount_raw) == (Role.BORROW, b"d" * 32, None)
+    assert lending.health == Health(None, None, None)
+    assert any("curve of three points" in each for each in lending.unsupported_fields)
+    [lending] = read(data, old, NOW_S)
+    assert len(lending.assets) == 2, "no time has passed"
 
 
 @pytest.mark.parametrize(
@@ -184,7 +244,10 @@ def test_carrot_has_boost_as_of_the_last_update_and_crt() -> None:
         carrot.CRT: account(MINT, bytes(82), carrot.CRT),
     }
     lending, crt = run(carrot.read(held, World(9, NOW_S + 99, 1)), known)
-    assert [(each.role, each.amount_raw) for each in lending.assets] == [(Role.SUPPLY, 1000)]
+    assert [(each.role, each.amount_raw) for each in lending.assets] == [
+        (Role.SUPPLY, 1000),
+        (Role.PENDING, None),  # interest since
+    ]
     assert lending.health is None
     assert len(lending.unsupported_fields) == 2
     assert (crt.route, crt.stands_for) == ("positions", {carrot.CRT: 77})
@@ -307,6 +370,42 @@ def test_fees_of_the_program_are_those_that_the_coder_writes(
         assert lending.assets[0].amount_raw == ceil(exact)
 
 
+def check_emissions(balance: dict[str, Any]) -> None:
+    """Compare what a balance has earned; parts of a unit are cut off here, and rounded there."""
+    of = base64.b64decode(balance["bank"])
+    shares = int(balance["supplied"]), int(balance["borrowed"])
+    ours = earned(of, *shares, balance["updated_s"], balance["time_s"])
+    theirs = Fraction(balance["earned"])
+    assert ours >> 48 == floor(theirs)
+    assert abs(theirs - Fraction(ours, ONE)) < Fraction(1, 10**4)
+
+
+def test_recorded_emissions_are_what_the_sdk_computed() -> None:
+    """Recorded with `node emissions.cjs 12 > emissions.jsonl`."""
+    balances = [json.loads(line) for line in (HERE / "emissions.jsonl").read_text().splitlines()]
+    assert len(balances) == 12
+    for balance in balances:
+        check_emissions(balance)
+    assert sum(Fraction(each["earned"]) > 0 for each in balances) > 6
+
+
+@pytest.mark.node
+@pytest.mark.skipif(os.environ.get("MARGINFI_SDK") != "1", reason="127 MB: MARGINFI_SDK=1")
+def test_emissions_of_random_balances_are_what_the_sdk_computes(
+    request: pytest.FixtureRequest,
+) -> None:
+    folder = npm.installed(request, "marginfi-sdk", HERE, "@mrgnlabs/marginfi-client-v2")
+    done = subprocess.run(
+        ["node", "emissions.cjs", "200"], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    balances = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(balances) == 200
+    for balance in balances:
+        check_emissions(balance)
+    judged(worlds=len(balances))
+
+
 @pytest.fixture(scope="module")
 def recorded() -> dict[bytes, Account]:
     """The real accounts by address."""
@@ -389,7 +488,7 @@ def test_balances_are_what_their_fields_say_one_by_one(
     slots: list[tuple[bool, int, int, int]],
 ) -> None:
     data = bytearray(marginfi_lending.ACCOUNT_SIZE)
-    expected: list[tuple[bytes, int, int, int]] = []
+    expected: list[tuple[bytes, int, int, int, int]] = []
     for number, (is_active, *amounts) in enumerate(slots):
         at, bank_at = 72 + 104 * number, bytes([number + 1]) * 32
         data[at : at + 33] = bytes([is_active]) + bank_at
@@ -397,7 +496,8 @@ def test_balances_are_what_their_fields_say_one_by_one(
             data[at + offset : at + offset + 16] = amount.to_bytes(16, "little", signed=True)
         if is_active:
             a, b, c = (i80f48(bytes(data), at + offset) for offset in (40, 56, 72))
-            expected.append((bank_at, a, b, c))
+            data[at + 88 : at + 96] = struct.pack("<Q", number + 1)
+            expected.append((bank_at, a, b, c, number + 1))
     of = account(marginfi.ACCOUNT, bytes(data))
     # private `_balances`: a reading shows products of shares with prices, which hide a wrong half.
     if any(min(each[1:]) < 0 for each in expected):

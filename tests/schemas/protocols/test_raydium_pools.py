@@ -38,6 +38,7 @@ from schemas.protocols.contract import (
     Role,
     Unreadable,
     World,
+    issuer_of,
 )
 from schemas.protocols.registry import kind_of
 from schemas.protocols.token import TOKEN
@@ -110,10 +111,12 @@ def answered(
     tokens: Mapping[bytes, int],
     *known: Account,
     wallet: bytes = WALLET,
+    world: World = WORLD,
+    issuers: Mapping[bytes, Account] | None = None,
 ) -> list[Position]:
     assert protocol.read is not None
-    reading = protocol.read(Held(wallet, accounts, tokens), WORLD)
-    stored = {each.address: each for each in known}
+    reading = protocol.read(Held(wallet, accounts, tokens), world)
+    stored = {each.address: each for each in known} | {**(issuers or {})}
     try:
         wanted = next(reading)
         for _ in range(8):
@@ -156,22 +159,106 @@ def test_an_amm_withdrawal_takes_raydiums_part_of_what_trades_earned_first():
     assert "refuses" in position.unsupported_fields[0]
 
 
-def test_a_stake_in_a_farm_is_counted_in_lp_tokens_of_its_owner_alone():
-    ledger = farms.LEDGERS[4]
-    data = bytes(16) + POOL + WALLET + pack("<Q", 77) + bytes(208)
-    farm = account(POOL, farms.FARM_V6, bytes(104) + COIN_VAULT + bytes(1976 - 136))
-    known = farm, vault(COIN_VAULT, LP, 10**6)
-    staked = [account(LOCK, ledger, data)]
-    [position] = answered(amm.PROTOCOL, staked, {}, *known)
+FARM, LP_VAULT, ISSUER = b"f" * 32, b"v" * 32, issuer_of(LP, amm.POOL)
+
+
+def stake(lp: int) -> list[Account]:
+    """Return a stake of LP tokens, its farm and the farm's vault."""
+    data = bytes(16) + FARM + WALLET + pack("<Q", lp) + bytes(208)
+    farm = account(FARM, farms.FARM_V6, bytes(104) + LP_VAULT + bytes(1976 - 136), 6)
+    return [account(LOCK, farms.LEDGERS[4], data), farm, vault(LP_VAULT, LP, 10**6)]
+
+
+def test_a_stake_in_a_farm_whose_pool_is_not_known_is_lp_tokens_of_its_owner_alone():
+    ledger, *known = stake(77)
+    [position] = answered(amm.PROTOCOL, [ledger], {}, *known)
     assert [(each.role, each.mint, each.amount_raw) for each in position.assets] == [
         (Role.SUPPLY, LP, 77)
     ]
-    assert not position.stands_for, "the wallet has not got these tokens"
-    assert len(position.unsupported_fields) == 2
-    assert not answered(amm.PROTOCOL, staked, {}, *known, wallet=COIN)
-    for lacking, there in ((POOL, ()), (COIN_VAULT, (farm,))):
-        [position] = answered(amm.PROTOCOL, staked, {}, *there)
+    assert position.market == FARM
+    assert len(position.unsupported_fields) == 1
+    assert not answered(amm.PROTOCOL, [ledger], {}, *known, wallet=COIN)
+    for lacking, there in ((FARM, ()), (LP_VAULT, known[:1])):
+        [position] = answered(amm.PROTOCOL, [ledger], {}, *there)
         assert (position.missing, position.assets) == ([lacking], [])
+
+
+def test_lp_tokens_in_a_farm_are_worth_their_part_of_the_pool_beside_those_in_the_wallet():
+    ledger, *known = stake(33)
+    pool = account(POOL, amm.POOL, amm_pool())
+    of_pool = vault(COIN_VAULT, COIN, 1_000), vault(PC_VAULT, PC, 4_000), targets(4_000, 1_000)
+    [position] = answered(amm.PROTOCOL, [ledger], {}, *known, *of_pool, issuers={ISSUER: pool})
+    assert amounts(position) == [330, 1_320]
+    assert [each.mint for each in position.assets] == [COIN, PC]
+    assert (position.account.address, position.market, position.id) == (LOCK, POOL, None)
+    assert not position.stands_for, "the wallet has not got these tokens"
+    assert (position.reference_slot, position.unsupported_fields) == (6, [])
+    held, staked = answered(amm.PROTOCOL, [ledger, pool], {LP: 10}, *known, *of_pool)
+    assert amounts(held) == [100, 400]
+    assert amounts(staked) == [330, 1_320], "the pool is among what the wallet's tokens led to"
+    [position] = answered(amm.PROTOCOL, [ledger], {}, *known, issuers={ISSUER: pool})
+    assert {*position.missing} == {COIN_VAULT, PC_VAULT, TARGETS}
+    assert amounts(position) == [None, None]
+    short = pool._replace(data=pool.data[:700])
+    for broken, stakes in ((short, stake(33)), (pool, stake(ADDED + 1))):
+        with pytest.raises(Unreadable) as raised:
+            answered(amm.PROTOCOL, stakes[:1], {}, *stakes[1:], issuers={ISSUER: broken})
+        assert raised.value.account == LOCK, "it is left out, and other stakes are read"
+
+
+def check_rewards(world: dict[str, Any]) -> None:
+    """Compare what a stake has earned with what the SDK says."""
+    version = world["version"]
+    ledger_kind = {3: farms.LEDGERS[1], 5: farms.LEDGERS[3], 6: farms.LEDGERS[4]}[version]
+    farm_kind = {3: farms.FARM_V3, 5: farms.FARM_V5, 6: farms.FARM_V6}[version]
+    data = {name: base64.b64decode(world[name]) for name in ("ledger", "farm", "token")}
+    at = ledger_kind.wallets[0]
+    farm_at, wallet = data["ledger"][at - 32 : at], data["ledger"][at : at + 32]
+    vault_at = data["farm"][104:136] if version == 6 else data["farm"][16:48]
+    known = [account(farm_at, farm_kind, data["farm"]), account(vault_at, TOKEN, data["token"])]
+    theirs = [(key(address), int(amount)) for address, amount in world["rewards"]]
+    if version != 6:  # it names the rewards' vaults: here each is of its own mint
+        known += [vault(address, address, 5) for address, _ in theirs]
+    ledger = account(LOCK, ledger_kind, data["ledger"])
+    world_of = World(world["slot"], world["time_s"], 9)
+    [position] = answered(amm.PROTOCOL, [ledger], {}, *known, wallet=wallet, world=world_of)
+    rewards = [each for each in position.assets if each.role is Role.REWARD]
+    assert [(each.mint, each.amount_raw) for each in rewards] == [
+        each for each in theirs if each[1] > 0
+    ]
+
+
+def test_recorded_rewards_of_farms_are_what_the_sdk_says() -> None:
+    """Recorded with `node farm_rewards.cjs 9 > farm_rewards.jsonl`."""
+    worlds = [json.loads(line) for line in (SDK / "farm_rewards.jsonl").read_text().splitlines()]
+    assert [each["version"] for each in worlds] == [3, 5, 6] * 3
+    for world in worlds:
+        check_rewards(world)
+
+
+def test_a_reward_whose_vault_is_not_known_is_missing():
+    [world, *_] = [json.loads(line) for line in (SDK / "farm_rewards.jsonl").open()]
+    data = {name: base64.b64decode(world[name]) for name in ("ledger", "farm", "token")}
+    known = (
+        account(data["ledger"][8:40], farms.FARM_V3, data["farm"]),
+        account(data["farm"][16:48], TOKEN, data["token"]),
+    )
+    ledger = account(LOCK, farms.LEDGERS[1], data["ledger"])
+    later = World(world["slot"], world["time_s"], 9)
+    wallet = data["ledger"][40:72]
+    [position] = answered(amm.PROTOCOL, [ledger], {}, *known, wallet=wallet, world=later)
+    assert position.missing == [data["farm"][48:80]]
+    narrow = data["ledger"][:88]
+    old = account(LOCK, farms.LEDGERS[0], narrow)
+    reward_vault = vault(data["farm"][48:80], COIN, 5)
+    found = [
+        answered(amm.PROTOCOL, [each], {}, *known, reward_vault, wallet=wallet, world=later)[
+            0
+        ].assets
+        for each in (ledger, old)
+    ]
+    assert found[0] == found[1], "debts of a first ledger are u64"
+    assert found[0][1].mint == COIN
 
 
 @pytest.mark.parametrize("ledger", farms.LEDGERS, ids=lambda kind: kind.name)
@@ -342,10 +429,12 @@ def test_recorded_shares_of_what_a_profit_leaves_are_ours() -> None:
         check(world)
 
 
-def asked(request: pytest.FixtureRequest, *arguments: str) -> list[dict[str, Any]]:
+def asked(
+    request: pytest.FixtureRequest, *arguments: str, script: str = "raydium.cjs"
+) -> list[dict[str, Any]]:
     folder = npm.installed(request, "raydium-sdk", SDK, PACKAGE)
     done = subprocess.run(
-        ["node", "raydium.cjs", *arguments],
+        ["node", script, *arguments],
         cwd=folder,
         capture_output=True,
         text=True,
@@ -404,9 +493,19 @@ def test_random_stakes_in_farms_are_read_as_the_sdk_wrote_them(
         staked = account(key(world["id"]), farm_kind, farm)
         known = staked, account(key(world["vault"]), TOKEN, base64.b64decode(world["token"]))
         [position] = answered(amm.PROTOCOL, [*held.accounts], {}, *known, wallet=held.wallet)
-        [asset] = position.assets
+        asset, *_ = position.assets
         assert (text(asset.mint), str(asset.amount_raw)) == (world["mint"], world["deposited"])
         assert position.market == key(world["id"])
+    judged(worlds=len(worlds))
+
+
+@pytest.mark.node
+@needs_sdk
+def test_random_rewards_of_farms_are_what_the_sdk_says(request: pytest.FixtureRequest) -> None:
+    worlds = asked(request, "200", script="farm_rewards.cjs")
+    assert len(worlds) == 200
+    for world in worlds:
+        check_rewards(world)
     judged(worlds=len(worlds))
 
 

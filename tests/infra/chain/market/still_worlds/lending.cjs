@@ -115,7 +115,8 @@ function kaminoLiquidity() {
   kliquidity.raw(named("kamino-strategy"), data);
   mint(shares, "Kamino SOL-USDC", "kSOLUSDC", 6, issued, [[TRADER, own]]);
   const parts = amountsOf(liquidity, lower, upper).map((each, at) => ((each + idle[at]) * own) / issued);
-  const lines = [["supply", SOL, about(parts[0])], ["supply", USDC, about(parts[1])]];
+  const fees = [["reward", SOL, null], ["reward", USDC, null]];
+  const lines = [["supply", SOL, about(parts[0])], ["supply", USDC, about(parts[1])], ...fees];
   position(TRADER, "kamino", "liquidity", lines, { in_range: true });
 }
 
@@ -232,10 +233,9 @@ function loopscale() {
     deposits_enabled: 1,
   });
   strategy(program.derived("strategy", vault), vault, usd(20e3), usd(90e3), usd(400e3), usd(1.2e3));
-  const worth = (amount) => (amount * usd(510e3)) / supply;
   // Staked shares are in the program's own account: the exchange of this chain holds the rest.
   mint(shares, "Loopscale Dollar Vault", "lvUSDC", 6, supply, [[TRADER, own]]);
-  position(TRADER, "loopscale", "vaults", [["supply", USDC, worth(own)], ["pending", USDC, null]]);
+  position(TRADER, "loopscale", "vaults", [["supply", USDC, null]]);
   const stake = program.put(named("loopscale-stake"), "VaultStake", 150, {
     vault,
     nonce: named("loopscale-stake-nonce"),
@@ -245,7 +245,7 @@ function loopscale() {
     start_time: BigInt(clock.start_s - 5 * DAY_S),
     end_time: BigInt(clock.start_s + 25 * DAY_S),
   });
-  position(STAKER, "loopscale", "vaults", [["locked", USDC, worth(staked)], ["pending", USDC, null]]);
+  position(STAKER, "loopscale", "vaults", [["locked", USDC, null]]);
   const index = 4n * 10n ** 15n;
   program.put(named("loopscale-user-rewards"), "UserRewardsInfo", 322, {
     vault_address: vault,
@@ -488,6 +488,8 @@ function defituna() {
     ["supply", USDC, about(held[1])],
     ["borrow", SOL, debts[0]],
     ["borrow", USDC, debts[1]],
+    ["reward", SOL, null],
+    ["reward", USDC, null],
   ];
   const health = (threshold * inB(held)) / inB(debts);
   position(TRADER, "defituna", "positions", lines, { health, in_range: true });
@@ -539,7 +541,9 @@ function carrot() {
   const [asset, liability] = [(ONE_48 * 1_021n) / 1000n, (ONE_48 * 1_067n) / 1000n];
   position(LENDER, "carrot", "lending", [
     ["supply", SOL, (supplied * asset) >> 96n],
+    ["pending", SOL, null],
     ["borrow", USDC, (borrowed * liability + (1n << 96n) - 1n) >> 96n],
+    ["borrow", USDC, null],
   ]);
   mint(CRT, "Carrot", "CRT", 9, sol(120e3), [[STAKER, sol(25)]]);
   position(STAKER, "carrot", "positions", [["supply", CRT, sol(25)]]);
