@@ -17,6 +17,8 @@ from infra.kafka.local import login, loopback_address
 from infra.settings import Settings, SettingsError
 
 REAUTH_MS: Final = 20_000
+IDLE_MS: Final = 60_000
+"""After which a request that was announced and does not come gives its memory back."""
 BROKER_USER: Final = "soltape-broker"
 CA_FILE: Final = "subscribers-ca.pem"
 _KEYSTORE: Final = "subscribers.p12"
@@ -44,6 +46,7 @@ listener.name.subscribers.sasl.enabled.mechanisms=SCRAM-SHA-512
 listener.name.subscribers.scram-sha-512.sasl.jaas.config=\
 org.apache.kafka.common.security.scram.ScramLoginModule required;
 listener.name.subscribers.connections.max.reauth.ms={reauth_ms}
+connections.max.idle.ms={idle_ms}
 listener.name.subscribers.max.connections=1000
 listener.name.subscribers.max.connection.creation.rate=50
 listener.name.subscribers.ssl.keystore.type=PKCS12
@@ -104,7 +107,11 @@ def _subscribers(settings: Settings, folder: Path) -> str:
     if not settings.kafka_public_bootstrap:
         return ""
     return _SUBSCRIBERS.format(
-        reauth_ms=REAUTH_MS, folder=folder, keystore=_KEYSTORE, password=_KEYSTORE_PASSWORD
+        reauth_ms=REAUTH_MS,
+        idle_ms=IDLE_MS,
+        folder=folder,
+        keystore=_KEYSTORE,
+        password=_KEYSTORE_PASSWORD,
     )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from base64 import b64decode
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
 from typing import Any, Final
@@ -225,7 +225,7 @@ def answered(position: Mapping[str, Any]) -> Row:
 def _fields(block: Any) -> Row:
     if block is None:
         return {}
-    return {each.name: _shown(each.name, getattr(block, each.name)) for each in fields(block)}
+    return {name: _shown(name, value) for name, value in block._asdict().items()}
 
 
 def _shown(name: str, value: Any) -> Any:

@@ -19,7 +19,8 @@ import pytest
 from redis import Redis
 from redis.exceptions import AuthenticationError
 
-from infra.chain.demo_wallets import ADDRESSES, WALLETS
+from api.pay.terms import PRICE_RAW
+from infra.chain.demo_wallets import ADDRESSES, PAYER, SELLER, WALLETS, address
 from infra.chain.market import Knobs, Market
 from infra.chain.source import SlotTransactions
 from infra.kafka import client as kafka_client
@@ -27,6 +28,7 @@ from infra.kafka.client import KafkaUnreachable
 from infra.local import passwords
 from infra.local.running import addresses
 from infra.settings import Settings
+from schemas.money import USDC
 from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
 from schemas.solana.addresses import text
 from schemas.solana.rpc_json import transaction_to_json
@@ -211,6 +213,33 @@ def runs_what_readme_shows(up):
         assert up.run(*command.split()).returncode == 0, command
 
 
+def a_payment_shows(up):
+    """`soltape pay` pays for a call, and the seller's holdings show it, as the page of it does."""
+    api = f"http://127.0.0.1:{addresses(up.folder / '.soltape')['API_PORT']}"
+    seller, payer = (text(address(name)) for name in (SELLER, PAYER))
+
+    def held_raw(wallet):
+        """Return what a wallet has in USDC, None until all its accounts were read."""
+        request = Request(
+            f"{api}/api/wallets/{wallet}/holdings", headers={"x-api-key": demo_key(up)}
+        )
+        with contextlib.suppress(HTTPError), urlopen(request, timeout=240) as answer:
+            found = json.load(answer)
+            if found["coverage"]["is_complete"]:
+                return sum(
+                    int(each["amount_raw"]) for each in found["tokens"] if each["mint"] == USDC
+                )
+        return None
+
+    had_raw = up.until(lambda: (found := held_raw(seller)) is not None and [found])[0]
+    paid = up.run("pay", f"/api/wallets/{payer}/pnl/summary")
+    assert paid.returncode == 0, paid.stderr
+    assert json.loads(paid.stdout)["wallet"] == payer
+    assert paid.stderr.startswith("paid: transaction ")
+    up.until(lambda: held_raw(seller) == had_raw + PRICE_RAW)
+    assert up.until(lambda: held_raw(payer))
+
+
 def demo_key(up):
     return (up.folder / ".soltape" / "demo-key").read_text().strip()
 
@@ -253,6 +282,7 @@ def test_from_nothing_to_swaps_and_back_to_nothing(start, tmp_path):
     assert '"subscribed"' in up.shell(listen, until="subscribed")
     runs_what_readme_shows(up)
     demo_wallets_have_what_is_printed_of_them(up, key)
+    a_payment_shows(up)
     assert key not in (tmp_path / ".soltape" / "logs" / "api.log").read_text()
     [link] = re.findall(r"Watch it live at (\S+/\?token=\S+) ", up.said())
     with urlopen(link, timeout=240) as answer:  # without the cookie the page is what it leads to

@@ -11,12 +11,15 @@ from infra.settings import Settings, SettingsError
 
 COMPOSE = Path(apache_access.__file__).parents[1] / "compose.yaml"
 SERVICES = yaml.safe_load(COMPOSE.read_text())["services"]
+HEAP_BYTES = 1 << 30  # of the image, unless KAFKA_HEAP_OPTS says otherwise
+MEMORY = ("queued.max.request.bytes", "socket.request.max.bytes")
 SHARED = (
     "authorizer.class.name",
     "allow.everyone.if.no.acl.found",
     "listener.name.subscribers.sasl.enabled.mechanisms",
     "listener.name.subscribers.scram-sha-512.sasl.jaas.config",
     "listener.name.subscribers.connections.max.reauth.ms",
+    "connections.max.idle.ms",
     "listener.name.subscribers.max.connections",
     "listener.name.subscribers.max.connection.creation.rate",
 )
@@ -59,6 +62,8 @@ def test_both_brokers_have_one_set_of_rules(tmp_path):
     there = composed()
     assert {name: there[name] for name in SHARED} == {name: local[name] for name in SHARED}
     assert int(local["listener.name.subscribers.connections.max.reauth.ms"]) <= 25_000
+    bounds = {name: int(there[name]) for name in MEMORY}
+    assert bounds["queued.max.request.bytes"] + bounds["socket.request.max.bytes"] < HEAP_BYTES
     assert "SUBSCRIBERS:SASL_SSL" in there["listener.security.protocol.map"]
     assert "PLAINTEXT:" not in there["listener.security.protocol.map"].replace("SASL_PLAINTEXT", "")
 

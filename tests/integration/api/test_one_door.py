@@ -9,15 +9,18 @@ import asyncio
 import re
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
+import orjson
 import pytest
 
 from api.access import register, users
 from api.access.users import Identity
 from api.accounts.coverage import GROUP
-from api.mcp.cutting import cut
+from api.mcp import calls
+from api.mcp.cutting import MOST_BYTES, cut
 from api.mcp.tools import TOOLS
 from infra.bench.api.data import stores
 from infra.bench.api.endpoints import read_pairs
@@ -28,7 +31,10 @@ from infra.redis.asks import connect_pipelined
 from infra.settings import Settings
 from schemas.plans import ENTERPRISE
 from schemas.redis_keys import WATERMARK, account_tags
+from tests.integration.api.mcp import test_local, test_node_client
+from tests.integration.api.mcp.test_attacks import ACCEPT, call
 from tests.integration.api.mcp.test_python_client import session_of
+from tests.support.api.in_process import asked
 from tests.support.api.issuing import issuing
 from tests.support.api.paying import NETWORK, PayWorld, pay
 from tests.support.api.served import Served, served
@@ -93,10 +99,11 @@ async def keep_lane_alive(settings: Settings) -> None:
 
 @pytest.fixture(scope="module")
 def wallets(api: Served) -> dict[str, str]:
-    """A wallet that trades, with its token, and one that has positions."""
+    """A wallet that trades, with its token, and two with positions: in two protocols, in many."""
     with connect(api.settings) as clickhouse:
         [(trader, mint), *_] = read_pairs(clickhouse, 1)
-    return {"trader": trader, "mint": mint, "holder": data.wallets(WORLD).both[0]}
+    of = data.wallets(WORLD)
+    return {"trader": trader, "mint": mint, "holder": of.both[0], "many": of.many[0]}
 
 
 @pytest.fixture(scope="module")
@@ -182,23 +189,107 @@ def test_a_payment_and_a_session_are_answered_as_a_key_is(
         assert said[f"/api/wallets/{path}"][1][member], path
 
 
-async def test_the_tools_say_what_rest_says_before_it_is_cut(
-    api: Served, wallets: dict[str, str]
+@pytest.fixture(scope="module")
+def by_rest(wallets: dict[str, str], by_key: Ask) -> dict[str, bytes]:
+    """The answer of REST to each of the ten tools, of a wallet with positions in 12 protocols."""
+    assert len(TOOLS) == 10
+    answers = {
+        tool.name: by_key("GET", f"/api/wallets/{wallets['many']}/{tool.path}", None)
+        for tool in TOOLS
+    }
+    assert {each.status_code for each in answers.values()} == {200}
+    return {name: each.content for name, each in answers.items()}
+
+
+@pytest.mark.parametrize("transport", ["http", "sse"])
+async def test_the_tools_say_what_rest_says(
+    api: Served, wallets: dict[str, str], by_rest: dict[str, bytes], transport: str
 ) -> None:
-    wallet = wallets["holder"]
-    async with (
-        session_of(api.url, api.key, "http") as session,
-        httpx.AsyncClient(timeout=PATIENT_S, headers={"x-api-key": api.key}) as http,
-    ):
-        assert len(TOOLS) == 10
-        for tool in TOOLS:
-            result = await session.call_tool(tool.name, {"wallet": wallet})
+    async with session_of(api.url, api.key, transport) as session:
+        for name, rest in by_rest.items():
+            result = await session.call_tool(name, {"wallet": wallets["many"]})
             assert not result.is_error, result
-            rest = await http.get(f"{api.url}/api/wallets/{wallet}/{tool.path}")
+            says_as_rest(result.structured_content, rest)
+
+
+@pytest.mark.node
+@pytest.mark.parametrize("transport", ["http", "sse"])
+def test_the_tools_say_to_the_client_of_node_what_rest_says(
+    request: pytest.FixtureRequest,
+    api: Served,
+    wallets: dict[str, str],
+    by_rest: dict[str, bytes],
+    transport: str,
+) -> None:
+    folder = test_node_client.installed(request)
+    asked_for = [[name, wallets["many"]] for name in by_rest]
+    _, *results = test_node_client.run(folder, api.url, api.key, transport, asked_for)
+    for result, rest in zip(results, by_rest.values(), strict=True):
+        assert not result.get("isError"), result
+        says_as_rest(of_javascript(result["structuredContent"]), rest)
+
+
+def of_javascript(value: Any) -> Any:
+    """Return what JavaScript read and wrote: doubles of 2^53 and more came as integers."""
+    if isinstance(value, dict):
+        return {name: of_javascript(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [of_javascript(each) for each in value]
+    return float(value) if isinstance(value, int) and abs(value) >= 2**53 else value
+
+
+def says_as_rest(found: Any, rest: bytes) -> None:
+    whole, shortened = cut(rest)
+    assert found["cut"] == shortened, found["rest"]
+    assert list(differences(still(whole), still(found["answer"]))) == [], found["rest"]
+
+
+async def test_the_tools_say_all_that_rest_says_before_it_is_cut(
+    api: Served, wallets: dict[str, str], by_rest: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert max(map(len, by_rest.values())) > MOST_BYTES  # else there is nothing to cut
+    monkeypatch.setattr(calls, "MOST_BYTES", 2**30)
+    async with asked(api.settings, api.key) as (http, _):
+        for name, rest in by_rest.items():
+            answer = await http.post(
+                "/mcp", headers=ACCEPT, json=call(name, wallets["many"]), timeout=PATIENT_S
+            )
+            result = answer.json()["result"]
+            assert not result["isError"], result
+            found = result["structuredContent"]
+            assert found["cut"] == []
+            assert list(differences(still(orjson.loads(rest)), still(found["answer"]))) == [], name
+
+
+async def test_the_local_tools_say_what_rest_says(
+    api: Served, wallets: dict[str, str], by_key: Ask, tmp_path: Path
+) -> None:
+    """The six: the two others answer of the product, not of wallets."""
+    trader, mint = wallets["trader"], wallets["mint"]
+    redis = {"REDIS_URL": str(api.settings.redis_url)}
+    redis["CLICKHOUSE_URL"] = str(api.settings.clickhouse_url)
+    async with test_local.local(tmp_path, **redis) as session:
+        for name, arguments, path in (
+            ("get_token_info", {"mint": mint}, f"/api/tokens/{mint}"),
+            (
+                "get_token_leaderboard",
+                {"mint": mint, "limit": 5},
+                f"/api/tokens/{mint}/leaderboard?limit=5",
+            ),
+            ("get_wallet_positions", {"wallet": trader}, f"/api/wallets/{trader}?limit=50"),
+            (
+                "get_wallet_token_position",
+                {"wallet": trader, "mint": mint},
+                f"/api/wallets/{trader}/{mint}",
+            ),
+        ):
+            is_answered, found = await test_local.called(session, name, **arguments)
+            assert is_answered, found
+            rest = await asyncio.to_thread(by_key, "GET", path, None)
+            assert rest.status_code == 200, path
             whole, shortened = cut(rest.content)
-            found = result.structured_content
-            assert found["cut"] == shortened, tool.name
-            assert still(found["answer"]) == still(whole), tool.name
+            assert found["cut"] == shortened, name
+            assert list(differences(still(whole), still(found["answer"]))) == [], name
 
 
 def what_it_says(answer: httpx.Response) -> tuple[int, Any]:

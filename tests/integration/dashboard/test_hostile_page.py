@@ -181,11 +181,11 @@ def test_nothing_is_read_written_or_started(
             ]
     assert read == []
     # A page whose own name leads here: of one origin with the port, were it answered.
-    for port in listening:
+    for address in [f":{port}/" for port in listening] + own_addresses(up):
         answer = None
         with suppress(PlaywrightError):  # the port speaks no HTTP
-            answer = page.goto(f"http://{STRANGER}:{port}/", timeout=10_000)
-        assert answer is None or answer.status >= 400, (port, answer.status)
+            answer = page.goto(f"http://{STRANGER}{address}", timeout=10_000)
+        assert answer is None or answer.status >= 400, (address, answer.status)
     visitor.close()
     assert not purse.landed()
     purse.send(purse.call())
@@ -194,6 +194,20 @@ def test_nothing_is_read_written_or_started(
     assert not [path for path in stranger.asked if "stolen" in path]
     nothing_is_written(up)
     assert tickets_of(up) <= tickets  # for none was asked with a cookie that counts
+
+
+def own_addresses(up: Up) -> list[str]:
+    """Return what facilitator and identity provider answer programs: ports and paths."""
+    found = [
+        f":{urlsplit(up.addresses[name]).port}{path}"
+        for name, path in (
+            ("X402_FACILITATOR_URL", "/supported"),
+            ("SIGNIN_ISSUER", "/.well-known/openid-configuration"),
+            ("SIGNIN_ISSUER", "/jwks"),
+        )
+    ]
+    assert {httpx.get(f"http://127.0.0.1{each}").status_code for each in found} == {200}
+    return found
 
 
 def settings_of(up: Up) -> Settings:

@@ -20,6 +20,7 @@ import infra
 from api.dashboard import routes
 from infra.local.process import free_port
 from schemas import channels
+from tests.integration.api.mcp.test_python_client import NAMES, content_of, session_of
 from tests.support.gateway.running import swap
 from tests.support.systems import bound
 from tests.support.waiting import WITHIN_S, eventually, eventually_async
@@ -142,6 +143,15 @@ async def test_events_come_through_the_proxy(proxy, gateway, key):
     ) as client:
         await client.send(json.dumps({"action": "ping"}))
         await heard(client, "pong")
+
+
+@pytest.mark.parametrize("transport", ["http", "sse"])
+async def test_agents_call_tools_through_the_proxy(proxy, key, transport):
+    url, _ = proxy
+    async with session_of(url, key, transport) as session:
+        assert {tool.name for tool in (await session.list_tools()).tools} == NAMES
+        result = await session.call_tool("get_holdings", {"wallet": "nobody"})
+        assert (result.is_error, content_of(result)["code"]) == (True, "invalid_address")
 
 
 async def test_refusals_come_through_the_proxy_as_they_are(proxy):

@@ -12,7 +12,7 @@ import os
 import signal
 import time
 from base64 import b64decode
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, AsyncExitStack, ExitStack
 from dataclasses import dataclass, field
@@ -74,6 +74,7 @@ class Fleet:
     def __init__(self, start: Callable[[], AbstractContextManager[Served]], size: int) -> None:
         self._start = start
         self._stack = ExitStack()
+        self.stopped_s = 0.0  # when they were stopped last, by the monotonic clock
         with ThreadPoolExecutor(size) as pool:
             self._running = [*pool.map(lambda _: self._started(), range(size))]
         self.url = self._running[0].url
@@ -84,6 +85,7 @@ class Fleet:
 
     def stop(self) -> None:
         """Stop all of them where they are (SIGSTOP)."""
+        self.stopped_s = time.monotonic()
         for each in self._running:
             each.process.send_signal(signal.SIGSTOP)
         for each in self._running:
@@ -91,21 +93,23 @@ class Fleet:
             eventually(lambda process=process: process.status() == psutil.STATUS_STOPPED)
 
     def kill(self, peer: Peer) -> frozenset[Peer] | None:
-        """Kill the stopped process that has a connection, and let the others go on.
+        """Kill the stopped process that has a connection.
 
         Return all connections that it had; None where no process has that one.
         """
-        found = None
-        for each in [*self._running]:
+        for each in self._running:
             peers = _peers(each.process.pid)
             if peer in peers:
-                found = peers
                 each.process.kill()
                 each.process.wait(60)
                 self._running.remove(each)
-            else:
-                os.kill(each.process.pid, signal.SIGCONT)
-        return found
+                return peers
+        return None
+
+    def resume(self) -> None:
+        """Let those that were stopped go on."""
+        for each in self._running:
+            os.kill(each.process.pid, signal.SIGCONT)
 
     def replace(self) -> None:
         """Start another one in the place of the one that was killed."""
@@ -240,18 +244,16 @@ class Killer:
         self._crowd = crowd
         self._redis = redis
         self.kills: list[Kill] = []
-        self.longest_stop_s = 0.0
-        """Longer than a lease, it ends leases of processes that go on: no kill, and no fault."""
 
     async def kill(self, moment: str) -> None:
         """Wait for a moment of some payment, kill the process that has it, start another one."""
         while True:
             peer = await (self._answer() if moment == "answer" else self._state(moment))
-            stopped_s = time.monotonic()
             await self._redis.ask([("PING",)])  # what the stopped ones have sent was executed
             states = await self._states([each.id for each in self._crowd.purchases])
             peers = self._fleet.kill(peer)
-            self.longest_stop_s = max(self.longest_stop_s, time.monotonic() - stopped_s)
+            await self._prolong_leases(states)
+            self._fleet.resume()
             if peers is not None:
                 break
         self.kills.append(Kill(moment, peers, states))
@@ -279,6 +281,15 @@ class Killer:
                     self._fleet.stop()
                     return next(iter(each.peers))
             await asyncio.sleep(_LOOK_S)
+
+    async def _prolong_leases(self, ids: Iterable[str]) -> None:
+        """Add to the leases of some payments the time that their owners were stopped.
+
+        A stop is no part of the product: those that go on must not lose a payment by it.
+        """
+        stopped_ms = int((time.monotonic() - self._fleet.stopped_s) * 1000)
+        names = [PAYMENT.make(id=each) for each in ids]
+        await self._redis.ask([("HINCRBY", name, "lease_until_ms", stopped_ms) for name in names])
 
     async def _states(self, ids: list[str]) -> dict[str, str]:
         """Return the states of those of some payments that Redis knows."""

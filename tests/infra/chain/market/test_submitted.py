@@ -26,6 +26,8 @@ from infra.chain.submission import (
     Unreadable,
     parse,
 )
+from pipeline.decoding.decode import decode_update
+from schemas.money import USDC
 from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
 from schemas.solana import base58
 from schemas.solana.addresses import TOKEN_PROGRAM
@@ -129,6 +131,19 @@ def test_a_transfer_lands_as_it_was_signed_and_moves_what_it_says(chain: Chain) 
     owners = {each.owner for each in info.meta.post_token_balances}
     assert owners == {base58.encode(bytes(PAYER.pubkey())), base58.encode(SELLER)}
     assert landed.writes
+
+
+def test_a_payment_is_a_change_of_balances_on_the_tape_and_no_trade(chain: Chain) -> None:
+    """Both lanes have it: balances with the transaction, and the accounts that holdings are of."""
+    seller, had_raw = base58.encode(SELLER), chain.balance(SELLER)
+    landed = chain.landed(submitted(chain, transfer(chain, 400)).signatures[0])
+    found = decode_update(SubscribeUpdateTransactionInfo.FromString(landed.info), 1, 2)
+    assert (found.events, found.movements, found.undecoded) == ([], [], [])
+    usdc = [each for each in found.balances if each.mint == USDC]
+    assert [each.amount_raw for each in usdc if each.owner == seller] == [had_raw + 400]
+    assert {each.owner for each in usdc} == {seller, base58.encode(bytes(PAYER.pubkey()))}
+    [account] = [each for each in landed.writes if each.address == bytes(chain.account(SELLER))]
+    assert int.from_bytes(account.data[64:72], "little") == had_raw + 400
 
 
 def test_it_lands_once(chain: Chain) -> None:

@@ -15,6 +15,7 @@ from api.access import register, users
 from api.access.keys import key_id, new, parse
 from api.access.users import Identity
 from api.http.errors import Problem
+from api.mcp.routes import PING_S
 from api.mcp.sessions import Sessions
 from tests.support.api.served import Served
 from tests.support.waiting import eventually_async
@@ -348,6 +349,28 @@ async def test_a_stream_outlives_the_longest_time_of_a_request(serve) -> None:
             answer = await http.post(found.endpoint, headers=headers, json=INITIALIZE)
             assert answer.status_code == 202
             assert await found.event() is not None
+
+
+async def test_a_session_that_is_silent_for_too_long_ends(serve) -> None:
+    """One that has answers goes on."""
+    async with started(serve, mcp_session_idle_s=PING_S) as api:
+        headers = {**ACCEPT, "x-api-key": api.key}
+        async with (
+            httpx.AsyncClient(base_url=api.url, timeout=60) as http,
+            stream(http, api.key) as silent,
+            stream(http, api.key) as lively,
+            asyncio.timeout(2 * PING_S + SOON_S),
+        ):
+            ending = asyncio.create_task(silent.event())
+            while not ending.done():
+                answer = await http.post(lively.endpoint, headers=headers, json=INITIALIZE)
+                assert answer.status_code == 202
+                assert await lively.event() is not None
+                await asyncio.wait([ending], timeout=1)
+            assert await ending is None
+            answer = await http.post(silent.endpoint, headers=headers, json=INITIALIZE)
+            assert await code_of(answer) == (404, "no_session")
+            assert "Traceback" not in api.logged()
 
 
 async def test_a_process_stops_while_sessions_are_open(serve) -> None:

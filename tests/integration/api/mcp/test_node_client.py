@@ -20,6 +20,11 @@ SCRIPT = Path(__file__).parent / "node"
 
 @pytest.fixture(scope="module")
 def folder(request: pytest.FixtureRequest) -> Path:
+    return installed(request)
+
+
+def installed(request: pytest.FixtureRequest) -> Path:
+    """Return the folder of the client, with its package."""
     return npm.installed(request, "mcp-client", SCRIPT, "@modelcontextprotocol/sdk")
 
 

@@ -15,9 +15,12 @@ from httpx2 import AsyncClient
 from mcp import ClientSession
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
+from redis import Redis
 
-from api.access.keys import new
+from api.access.keys import new, parse
 from api.mcp.cutting import cut
+from schemas.plans import FREE as FREE_PLAN
+from schemas.redis_keys import API_KEY_CREDITS, tag_of_key
 
 WALLET = "5Q544fKrFoe6tsEbD7S8EmxGTJYAKtTVhAW5Q5pge4j1"
 NAMES = {
@@ -32,6 +35,7 @@ NAMES = {
     "get_all_dex",
     "get_holdings",
 }
+FREE = {"get_holdings", "get_all_dex", "analyze_wallet"}
 AS_OF = ("as_of_slot", "as_of_ms")
 
 
@@ -124,10 +128,18 @@ async def test_a_call_costs_one_credit_and_other_methods_none(four, make_key) ->
 async def test_the_free_plan_has_three_tools(four, transport, make_key) -> None:
     key = await asyncio.to_thread(make_key, "free")
     async with session_of(four[0].url, key, transport) as session:
-        for name in ("get_holdings", "get_all_dex"):
-            assert not (await session.call_tool(name, {"wallet": WALLET})).is_error
-        result = await session.call_tool("get_all_lending", {"wallet": WALLET})
-        assert (result.is_error, content_of(result)["code"]) == (True, "not_in_plan")
+        for name in sorted(FREE):
+            assert not (await session.call_tool(name, {"wallet": WALLET})).is_error, name
+        for name in sorted(NAMES - FREE):
+            result = await session.call_tool(name, {"wallet": WALLET})
+            assert (result.is_error, content_of(result)["code"]) == (True, "not_in_plan"), name
+
+
+async def test_the_plan_pro_has_all_tools(four, make_key) -> None:
+    key = await asyncio.to_thread(make_key, "pro")
+    async with session_of(four[0].url, key, "http") as session:
+        for name in sorted(NAMES):
+            assert not (await session.call_tool(name, {"wallet": WALLET})).is_error, name
 
 
 @pytest.mark.parametrize("transport", ["http", "sse"])
@@ -147,6 +159,23 @@ async def test_calls_over_the_rate_are_errors_of_the_tool(four, transport, make_
     assert refused
     assert {each["code"] for each in refused} == {"rate_exceeded"}
     assert "retry in" in refused[0]["detail"]
+
+
+@pytest.mark.parametrize("transport", ["http", "sse"])
+async def test_calls_beyond_the_credits_are_errors_of_the_tool(
+    four, make_key, stores, transport
+) -> None:
+    key = await asyncio.to_thread(make_key, "free")
+    assert await credits_left(four[0].url, key) == FREE_PLAN.credits_a_month
+    async with session_of(four[0].url, key, transport) as session:
+        assert not (await session.call_tool("get_holdings", {"wallet": WALLET})).is_error
+        with Redis.from_url(stores.access_redis_url or stores.redis_url) as redis:
+            spent = API_KEY_CREDITS.make(tag=tag_of_key(parse(key)))
+            [month] = redis.hkeys(spent)
+            redis.hset(spent, month, FREE_PLAN.credits_a_month)
+        result = await session.call_tool("get_holdings", {"wallet": WALLET})
+        assert (result.is_error, content_of(result)["code"]) == (True, "credits_spent")
+        assert len((await session.list_tools()).tools) == len(NAMES)  # which costs none
 
 
 @pytest.mark.parametrize("transport", ["http", "sse"])

@@ -8,6 +8,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +16,18 @@ import httpx
 import orjson
 import pytest
 from click.testing import CliRunner
+from redis import Redis
 
 from api.access import register
 from api.access.failures import FAILURES
 from api.pay.command import pay as pay_command
 from infra.local.process import free_port
 from infra.settings import Settings
-from schemas.redis_keys import PAYMENT_SIZES
+from schemas.redis_keys import PAYMENT, PAYMENT_SIZES, WALLET_TOTALS, wallet_tag
+from schemas.solana.base58 import decode, encode
 from tests.integration.api.conftest import Serve
 from tests.support.api.paying import NETWORK, USDC, PayWorld, challenge, pay
+from tests.support.api.paying_crowd import id_of
 from tests.support.api.served import Served
 from tests.support.waiting import eventually
 
@@ -149,6 +153,52 @@ def test_a_payment_pays_for_one_request_only(world: PayWorld, seller: Served) ->
         f"{seller.url}{PATH}?x=1",
     ):
         assert send(url, header).status_code == 402
+
+
+def test_a_payment_is_bound_to_method_path_query_and_body(
+    world: PayWorld, seller: Served, stores: Settings
+) -> None:
+    """No path is sold by two methods, so what it is bound to is read where it is kept."""
+    body = orjson.dumps({"wallets": [WALLET]})
+    for method, path, query, content in (
+        ("GET", f"/api/wallets/{WALLET}", "limit=5", b""),
+        ("POST", "/api/wallets/batch", "", body),
+    ):
+        header = pay(world, seller.url + PATH)
+        answer = httpx.request(
+            method,
+            f"{seller.url}/pay{path}{query and '?'}{query}",
+            content=content,
+            headers={"payment-signature": header, "content-type": "application/json"},
+            timeout=60,
+        )
+        assert answer.status_code == 200, answer.text
+        parts = (method.encode(), path.encode(), query.encode(), content)
+        wanted = sha256(b"".join(sha256(part).digest() for part in parts)).hexdigest()
+        wire = b64decode(orjson.loads(b64decode(header))["payload"]["transaction"])
+        with Redis.from_url(stores.access_redis_url or stores.redis_url) as redis:
+            assert redis.hget(PAYMENT.make(id=id_of(wire)), "request") == wanted.encode()
+
+
+def test_a_failure_of_ours_is_not_settled(
+    world: PayWorld, seller: Served, stores: Settings
+) -> None:
+    wallet = encode(b"spoiled".rjust(32, b"\2"))
+    path = f"/api/wallets/{wallet}/holdings"
+    totals = WALLET_TOTALS.make(tag=wallet_tag(wallet))
+    header = pay(world, seller.url + PATH)
+    had_raw = world.revenue_raw
+    with Redis.from_url(stores.redis_url) as redis:
+        redis.hset(totals, decode(wallet), b"cut")
+        failed = send(f"{seller.url}/pay{path}", header)
+        redis.hdel(totals, decode(wallet))
+    assert (failed.status_code, failed.json()["code"]) == (503, "quarantined")
+    assert "payment-response" not in failed.headers
+    keyed = {"headers": {"x-api-key": seller.key}, "timeout": 60}
+    eventually(lambda: httpx.get(seller.url + path, **keyed).is_success)
+    assert world.revenue_raw == had_raw
+    assert send(f"{seller.url}/pay{path}", header).status_code == 200
+    assert world.revenue_raw == had_raw + PRICE_RAW
 
 
 def test_a_request_that_is_refused_costs_nothing_and_the_payment_stays_good(
@@ -495,3 +545,14 @@ def test_the_counters_agree_with_the_chain(world: PayWorld, serve: Serve, settin
         fresh.until_metric("soltape_pay_payments_total 3.0")
         fresh.until_metric(f"soltape_pay_revenue_raw_total {world.revenue_raw - had_raw}.0")
         fresh.until_metric("soltape_pay_challenges_total 3.0")
+        # What bought nothing, by cause.
+        used = pay(world, fresh.url + PATH)
+        assert send(fresh.url + PATH, used).status_code == 200
+        assert send(fresh.url + PATH, used).status_code == 409
+        assert send(fresh.url + PATH, "no payment").status_code == 402
+        poor = pay(world, fresh.url + PATH, world.wallet(0))
+        assert send(fresh.url + PATH, poor).status_code == 402
+        nobody = f"{fresh.url}/pay/api/wallets/nobody/holdings"
+        assert send(nobody, pay(world, fresh.url + PATH)).status_code == 422
+        for cause, count in (("conflict", 1), ("refused", 2), ("answer", 1)):
+            fresh.until_metric(f'soltape_pay_failures_total{{cause="{cause}"}} {count}.0')

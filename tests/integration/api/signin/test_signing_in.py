@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from http.cookies import SimpleCookie
 from urllib.parse import urlsplit
 
@@ -12,6 +13,7 @@ from pydantic import SecretStr
 from tests.support.api.signing_in import Person, certified, query_of
 
 pytestmark = pytest.mark.node
+CODE_S = 2
 
 
 def test_a_sign_in_leads_to_an_account_on_the_plan_free(person, api, provider):
@@ -110,3 +112,30 @@ def test_pages_lead_to_where_browsers_reach_the_service(api, provider):
     config = httpx.get(f"{api.url}/dashboard.json").json()
     assert config["sign_in_url"] == f"{provider.base_url}/signin"
     assert urlsplit(config["sign_in_url"]).port == api.port
+
+
+def test_a_code_that_has_expired_signs_nobody_in(serve_signin, provider_folder, tmp_path):
+    with (
+        certified(provider_folder, tmp_path / "log", code_s=CODE_S) as own,
+        serve_signin(own) as api,
+        Person(api) as person,
+    ):
+        address = person.agree(person.begin())
+        time.sleep(CODE_S + 1)  # the provider counts whole seconds
+        is_refused(person, person.finish(address))
+
+
+def test_a_code_that_was_used_signs_nobody_in(person, api):
+    """It comes with the state of another sign-in, which is good."""
+    with Person(api) as thief:
+        address = person.agree(person.begin())
+        assert person.finish(address).status_code == 303
+        stolen = {**query_of(address), "state": query_of(thief.begin())["state"]}
+        is_refused(thief, thief.client.get("/signin/callback", params=stolen))
+
+
+def is_refused(person, answer):
+    """The page says why, and nobody is signed in."""
+    assert answer.status_code == 403, answer.text
+    assert "no longer accepts the code" in answer.text
+    assert person.client.get("/account.json").json()["code"] == "session_missing"

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,6 +23,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from infra.local.identity import CLIENT_ID
 from infra.local.process import free_port
+from tests.integration.api.mcp.test_python_client import session_of
 from tests.support import npm
 from tests.support.api.served import Served
 from tests.support.api.signing_in import Certified
@@ -30,6 +35,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.processes]
 expect.set_options(timeout=60_000)
 
 WALLET = "5Q544fKrFoe6tsEbD7S8EmxGTJYAKtTVhAW5Q5pge4j1"
+WALK_S = 60.0  # from the page to a first answer to a program, and to an agent
 ACCESSIBILITY = Path(__file__).parents[2] / "dashboard" / "accessibility"
 
 
@@ -129,38 +135,50 @@ def first_request(page: Page, served: Served, key: str) -> None:
     expect(usage).to_contain_text("/api/usage")
 
 
+def first_call(url: str, key: str) -> dict[str, Any]:
+    """Return what a tool answers the official client, in a thread that may have a loop."""
+
+    async def call() -> dict[str, Any]:
+        async with session_of(url, key, "http") as session:
+            result = await session.call_tool("get_holdings", {"wallet": WALLET})
+        assert not result.is_error, result
+        answer: dict[str, Any] = result.structured_content["answer"]
+        return answer
+
+    with ThreadPoolExecutor(1) as other:
+        return other.submit(lambda: asyncio.run(call())).result(240)
+
+
 def test_the_way_from_the_page_to_a_first_request_with_the_local_provider(
     browser: Browser, own: Served
 ) -> None:
     with visited(browser, own) as page:
+        began_s = time.monotonic()
         page.goto(f"{own.url}/")
         page.get_by_role("link", name="Sign in").click()
         expect(page.get_by_role("heading", name="Sign in for trying")).to_be_visible()
         page.get_by_label("Name").fill("grace")
         page.get_by_role("button", name="Sign in").click()
         key = make_key(page)
+        made_s = time.monotonic()
+        path = f"{own.url}/api/wallets/{WALLET}/holdings"
+        first = httpx.get(path, headers={"x-api-key": key}, timeout=240)
+        assert (first.status_code, first.json()["wallet"]) == (200, WALLET)
+        asked_s = time.monotonic()
+        assert first_call(own.url, key)["wallet"] == WALLET
+        ended_s = time.monotonic()
+        walk = {
+            "walk_s": round(ended_s - began_s, 1),
+            "key_s": round(made_s - began_s, 1),
+            "first_request_s": round(asked_s - made_s, 1),
+            "first_mcp_call_s": round(ended_s - asked_s, 1),
+        }
+        print(json.dumps(walk))
+        if os.getloadavg()[0] < (os.cpu_count() or 1):  # a busy machine says nothing of the product
+            assert walk["walk_s"] < WALK_S, walk
         assert page.evaluate("document.cookie") == ""
         assert page.evaluate("localStorage.length + sessionStorage.length") == 0
         first_request(page, own, key)
-
-        call = {
-            "jsonrpc": "2.0",
-            "id": 1,
-            "method": "tools/call",
-            "params": {"name": "get_holdings", "arguments": {"wallet": WALLET}},
-        }
-        headers = {
-            "x-api-key": key,
-            "accept": "application/json, text/event-stream",
-            "content-type": "application/json",
-        }
-        agents = httpx.post(
-            f"{own.url}/mcp", content=json.dumps(call), headers=headers, timeout=240
-        )
-        assert agents.status_code == 200
-        result = agents.json()["result"]
-        assert not result.get("isError"), result
-        assert result["structuredContent"]
 
         end = page.get_by_role("button", name="Revoke my <b>first</b> key")
         end.click()

@@ -68,12 +68,16 @@ function submitted(address, name, value) {
   form.submit();
 }
 
+// Of the payment facilitator and the identity provider: what is read there, and what does something.
+const READ_FROM = ["/supported", "/.well-known/openid-configuration", "/jwks", "/authorize"];
+const SENT_TO = ["/verify", "/settle", "/token", "/authorize"];
+
 /** Try everything at one port of a host; returns `[[what, outcome], ...]`. */
 async function attack(host, port, texts) {
   const here = `http://${host}:${port}`;
   const tried = [];
   const note = async (what, promise) => tried.push([what, await within(promise)]);
-  const paths = ["/", "/api/health", "/metrics", "/ready", "/dashboard.json", "/ping"];
+  const paths = ["/", "/api/health", "/metrics", "/ready", "/dashboard.json", "/ping", ...READ_FROM];
   await Promise.all([
     ...paths.map((path) => note(`GET ${path}`, read(here + path))),
     ...paths.map((path) => note(`GET ${path} with cookies`, read(here + path, { credentials: "include" }))),
@@ -81,6 +85,12 @@ async function attack(host, port, texts) {
     note("headers", read(`${here}/api/usage`, { headers: { "x-api-key": "soltape_x" } })),
     ...texts.map((text) => note("post", read(`${here}/`, { method: "POST", body: text, mode: "no-cors" }))),
     ...texts.map((text) => note("post, read", read(`${here}/`, { method: "POST", body: text }))),
+    ...SENT_TO.map((path) => note(`POST ${path}`, read(here + path, { method: "POST", body: "{}" }))),
+    ...SENT_TO.map((path) => note(`POST ${path}, JSON`, read(here + path, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: "{}",
+    }))),
     ...texts.map((text) =>
       note("query", read(`${here}/?query=${encodeURIComponent(text)}`, { mode: "no-cors" })),
     ),
