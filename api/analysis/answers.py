@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -15,7 +15,7 @@ from api.positions.answers import (
     PositionRecord,
     ProtocolSum,
 )
-from api.wallets.answers import Holdings, Pnl, TopPositions
+from api.wallets.answers import Holdings, Pnl, PortfolioAnswer, TopPositions
 from api.wallets.position_answers import AsOf, UpTo, about
 
 WorthReason = Literal[
@@ -109,6 +109,30 @@ class Analysis(AsOf):
     pending: Annotated[list[PendingMember], about("what belongs here and is not read")]
     coverage: Annotated[AccountsRead, about("which accounts the positions rest on")]
     errors: Annotated[list[PositionError], about("what could not be read; the rest is answered")]
+
+
+class Worth(UpTo):
+    """What a wallet is worth, as `/analyze` has it, with a state of its own."""
+
+    net_worth: Annotated[NetWorth, about("assets without debts")]
+    is_complete: Annotated[
+        bool, about("nothing is missing: no error, nothing pending, all balances known", False)
+    ]
+    categories: Annotated[list[Category], about("positions by kind, those that there are")]
+    pending: Annotated[list[PendingMember], about("what belongs here and is not read")]
+    coverage: Annotated[AccountsRead, about("which accounts the positions rest on")]
+    errors: Annotated[list[PositionError], about("what could not be read; the rest is answered")]
+
+
+class PortfolioWithWorth(PortfolioAnswer):
+    """A wallet at a glance, and what it is worth where that is asked for."""
+
+    worth: NotRequired[
+        Annotated[
+            Worth,
+            about("holdings and positions of all protocols: there with `include=positions`"),
+        ]
+    ]
 
 
 NotTracked = Literal[
