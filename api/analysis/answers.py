@@ -42,6 +42,22 @@ class NetWorth(TypedDict):
     assets_usd_micros: Annotated[str | None, about(IN_MICROS, "13480500000")]
     debts_usd: Annotated[float | None, about("what positions owe", 1000.0)]
     debts_usd_micros: Annotated[str | None, about(IN_MICROS, "1000000000")]
+    known_usd: Annotated[
+        float | None,
+        about(
+            "a part, and no net worth: holdings with a price, and the positions all of whose "
+            "amounts are known, without their debts; where nothing is missing the same as "
+            "`value_usd`; null: tokens moved while it was read",
+            12_480.5,
+        ),
+    ]
+    known_usd_micros: Annotated[str | None, about(IN_MICROS, "12480500000")]
+    unknown_positions: Annotated[
+        int,
+        about(
+            "positions that `known_usd` lacks: an amount, or the price of a debt, is not known", 0
+        ),
+    ]
     unpriced: Annotated[int, about("assets of positions without a worth: in no sum", 0)]
     reasons: Annotated[
         list[WorthReason],
@@ -68,6 +84,16 @@ class Category(TypedDict):
         about("assets without debts; null: nothing has a price, or a part is not known", 4000.0),
     ]
     value_usd_micros: Annotated[str | None, about(IN_MICROS, "4000000000")]
+    known_usd: Annotated[
+        float | None,
+        about(
+            "of the positions all of whose amounts are known, without their debts; null: none of "
+            "them has a price",
+            4000.0,
+        ),
+    ]
+    known_usd_micros: Annotated[str | None, about(IN_MICROS, "4000000000")]
+    unknown_positions: Annotated[int, about("positions that `known_usd` lacks", 0)]
     is_complete: Annotated[bool, about("all of its protocols could be read", True)]
 
 

@@ -19,7 +19,7 @@ import pytest
 from redis import Redis
 from redis.exceptions import AuthenticationError
 
-from infra.chain.demo_wallets import ADDRESSES, WALLETS
+from infra.chain.demo_wallets import ADDRESSES, SHOWN
 from infra.chain.market import Knobs, Market
 from infra.chain.source import SlotTransactions
 from infra.kafka import client as kafka_client
@@ -170,9 +170,9 @@ def first_request(up):
 
 
 def demo_wallets_have_what_is_printed_of_them(up, key):
-    """Three wallets are printed with what they do, and the API has positions of it."""
+    """Wallets are printed with what they do, and the API has positions of it."""
     printed = re.findall(r"^  A wallet that (.+): (http://\S+)/#/wallet/(\w+)$", up.said(), re.M)
-    assert {wallet: habit for habit, _, wallet in printed} == WALLETS
+    assert {wallet: habit for habit, _, wallet in printed} == SHOWN
     for name, route in (("holder-0", "lp"), ("lender-1", "lending"), ("staker-0", "staking")):
         [url] = {at for _, at, wallet in printed if wallet == text(ADDRESSES[name])}
         path = f"{url}/api/wallets/{text(ADDRESSES[name])}/all-{route}"

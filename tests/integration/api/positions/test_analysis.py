@@ -52,7 +52,7 @@ async def test_net_worth_is_holdings_and_positions_without_debts(
     assert worth["reasons"] == []
     sol = 300.0  # 2 SOL at 150
     assert (worth["assets_usd"], worth["debts_usd"]) == (sol + 7 + 60 + 5, 20.0)
-    assert worth["value_usd"] == worth["assets_usd"] - worth["debts_usd"]
+    assert worth["value_usd"] == worth["known_usd"] == worth["assets_usd"] - worth["debts_usd"]
     assert found["holdings"]["total_value_usd"] == sol + 7
     by_kind = {each["category"]: each["value_usd"] for each in found["categories"]}
     assert by_kind == {"lending": 40.0, "rewards": 5.0}
@@ -148,6 +148,7 @@ async def test_without_all_balances_net_worth_is_null(chain: Stocked, ask: Ask) 
     found = await ask(wallet, "analyze")
     assert found["net_worth"]["value_usd"] is None
     assert "holdings_incomplete" in found["net_worth"]["reasons"]
+    assert found["net_worth"]["known_usd"] == 40 + 5
     assert not found["holdings"]["coverage"]["is_complete"]
     assert {each["value_usd"] for each in found["positions"]} == {40.0, 5.0}
 
