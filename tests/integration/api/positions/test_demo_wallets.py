@@ -183,6 +183,12 @@ async def test_every_route_answers_what_its_reading_finds(ask: Ask) -> None:
         assert counted, f"{slug}/{path} is empty for all demo wallets"
 
 
+async def test_every_aggregate_and_the_analysis_have_positions(ask: Ask) -> None:
+    for path in (*AGGREGATES, "analyze"):
+        answers = [await ask(wallet, path) for wallet in ADDRESSES.values()]
+        assert any(each["positions"] for each in answers), path
+
+
 async def test_what_a_demo_wallet_is_worth_is_known(ask: Ask) -> None:
     for wallet in KNOWN.values():
         found = await ask(wallet, "analyze")
