@@ -141,6 +141,7 @@ def create_app(settings: Settings, demo_key: str | None = None) -> FastAPI:
         *ROUTERS[:-1],
         analysis.router,
         positions.router(services.positions.slugs, services.positions.aggregates),
+        history.perps(services.positions.slugs),
         ROUTERS[-1],  # its /{wallet}/{mint} takes any word
         agents.router(),
         schemas.router,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -15,7 +15,7 @@ from api.positions.answers import (
     PositionRecord,
     ProtocolSum,
 )
-from api.wallets.answers import Holdings, Pnl, TopPositions
+from api.wallets.answers import Holdings, Pnl, PortfolioAnswer, TopPositions
 from api.wallets.position_answers import AsOf, UpTo, about
 
 WorthReason = Literal[
@@ -42,6 +42,22 @@ class NetWorth(TypedDict):
     assets_usd_micros: Annotated[str | None, about(IN_MICROS, "13480500000")]
     debts_usd: Annotated[float | None, about("what positions owe", 1000.0)]
     debts_usd_micros: Annotated[str | None, about(IN_MICROS, "1000000000")]
+    known_usd: Annotated[
+        float | None,
+        about(
+            "a part, and no net worth: holdings with a price, and the positions all of whose "
+            "amounts are known, without their debts; where nothing is missing the same as "
+            "`value_usd`; null: tokens moved while it was read",
+            12_480.5,
+        ),
+    ]
+    known_usd_micros: Annotated[str | None, about(IN_MICROS, "12480500000")]
+    unknown_positions: Annotated[
+        int,
+        about(
+            "positions that `known_usd` lacks: an amount, or the price of a debt, is not known", 0
+        ),
+    ]
     unpriced: Annotated[int, about("assets of positions without a worth: in no sum", 0)]
     reasons: Annotated[
         list[WorthReason],
@@ -68,6 +84,16 @@ class Category(TypedDict):
         about("assets without debts; null: nothing has a price, or a part is not known", 4000.0),
     ]
     value_usd_micros: Annotated[str | None, about(IN_MICROS, "4000000000")]
+    known_usd: Annotated[
+        float | None,
+        about(
+            "of the positions all of whose amounts are known, without their debts; null: none of "
+            "them has a price",
+            4000.0,
+        ),
+    ]
+    known_usd_micros: Annotated[str | None, about(IN_MICROS, "4000000000")]
+    unknown_positions: Annotated[int, about("positions that `known_usd` lacks", 0)]
     is_complete: Annotated[bool, about("all of its protocols could be read", True)]
 
 
@@ -109,6 +135,30 @@ class Analysis(AsOf):
     pending: Annotated[list[PendingMember], about("what belongs here and is not read")]
     coverage: Annotated[AccountsRead, about("which accounts the positions rest on")]
     errors: Annotated[list[PositionError], about("what could not be read; the rest is answered")]
+
+
+class Worth(UpTo):
+    """What a wallet is worth, as `/analyze` has it, with a state of its own."""
+
+    net_worth: Annotated[NetWorth, about("assets without debts")]
+    is_complete: Annotated[
+        bool, about("nothing is missing: no error, nothing pending, all balances known", False)
+    ]
+    categories: Annotated[list[Category], about("positions by kind, those that there are")]
+    pending: Annotated[list[PendingMember], about("what belongs here and is not read")]
+    coverage: Annotated[AccountsRead, about("which accounts the positions rest on")]
+    errors: Annotated[list[PositionError], about("what could not be read; the rest is answered")]
+
+
+class PortfolioWithWorth(PortfolioAnswer):
+    """A wallet at a glance, and what it is worth where that is asked for."""
+
+    worth: NotRequired[
+        Annotated[
+            Worth,
+            about("holdings and positions of all protocols: there with `include=positions`"),
+        ]
+    ]
 
 
 NotTracked = Literal[

@@ -47,7 +47,10 @@ def without(held: HeldAccounts, amounts: Mapping[str, int]) -> tuple[HeldAccount
 
 
 def net_worth(holdings: Holdings, found: AggregatePositions, *, moved: bool) -> NetWorth:
-    """Return what a wallet is worth; a part that is not known makes all of it null."""
+    """Return what a wallet is worth; a part that is not known makes all of it null.
+
+    Beside it is the sum of what is known, unless a deposit may be in it twice.
+    """
     positions = found["positions"]
     reasons: list[WorthReason] = []
     native, covered = holdings["native"], holdings["coverage"]
@@ -59,16 +62,16 @@ def net_worth(holdings: Holdings, found: AggregatePositions, *, moved: bool) -> 
     coverage = found["coverage"]
     if found["errors"] or coverage["known_accounts"] != coverage["read_accounts"]:
         reasons.append("positions_incomplete")
-    if any(map(has_unknown, positions)):
+    known = [each for each in positions if not has_unknown(each)]
+    if len(known) < len(positions):
         reasons.append("positions_unknown")
     if moved:
         reasons.append("moved_while_read")
-    assets = debts = value = None
-    if not reasons:
-        assets = int(holdings["total_value_usd_micros"] or 0)
-        assets += _sum(positions, "supplied_usd_micros") + _sum(positions, "rewards_usd_micros")
-        debts = _sum(positions, "borrowed_usd_micros")
-        value = assets - debts
+    held = int(holdings["total_value_usd_micros"] or 0)
+    had = held + _sum(known, "supplied_usd_micros") + _sum(known, "rewards_usd_micros")
+    owed = _sum(known, "borrowed_usd_micros")
+    known_micros = None if moved else had - owed
+    assets, debts, value = (None, None, None) if reasons else (had, owed, known_micros)
     return {
         "value_usd": usd(value),
         "value_usd_micros": text(value),
@@ -76,6 +79,9 @@ def net_worth(holdings: Holdings, found: AggregatePositions, *, moved: bool) -> 
         "assets_usd_micros": text(assets),
         "debts_usd": usd(debts),
         "debts_usd_micros": text(debts),
+        "known_usd": usd(known_micros),
+        "known_usd_micros": text(known_micros),
+        "unknown_positions": len(positions) - len(known),
         "unpriced": found["unpriced"],
         "reasons": reasons,
     }
@@ -99,15 +105,19 @@ def categories(found: AggregatePositions, shape_of: ShapeOf) -> list[Category]:
 
 
 def _category(shape: Shape, own: Sequence[PositionRecord], is_complete: bool) -> Category:
-    values = [each["value_usd_micros"] for each in own]
+    known = [each for each in own if not has_unknown(each)]
+    values = [each["value_usd_micros"] for each in known]
     priced = [int(each) for each in values if each is not None]
-    is_known = is_complete and priced and not any(map(has_unknown, own))
-    value = sum(priced) if is_known else None
+    known_micros = sum(priced) if priced else None
+    value = known_micros if is_complete and len(known) == len(own) else None
     return {
         "category": shape.value,
         "position_count": len(own),
         "value_usd": usd(value),
         "value_usd_micros": text(value),
+        "known_usd": usd(known_micros),
+        "known_usd_micros": text(known_micros),
+        "unknown_positions": len(own) - len(known),
         "is_complete": is_complete,
     }
 

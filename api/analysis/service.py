@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from api.accounts.following import FollowState
-from api.analysis.answers import Analysis, NetWorth
+from api.analysis.answers import Analysis, NetWorth, PortfolioWithWorth, Worth
 from api.analysis.figures import amounts_of, categories, net_worth, without
 from api.http.encoding import Encoded
 from api.positions.answers import AggregatePositions
@@ -45,6 +45,13 @@ class AnalysisService:
         """
         return await self._cached.get(self._analysis, wallet, holder)
 
+    async def portfolio(self, wallet: str, holder: str) -> Encoded:
+        """Return a wallet at a glance with its worth (`answers.PortfolioWithWorth`); follow it.
+
+        Both are of the same reading, so what it is worth is what `analyze` says.
+        """
+        return await self._cached.get(self._portfolio, wallet, holder)
+
     async def measure(self, wallet: str, holder: str) -> Measured:
         """Return what a wallet is worth, and its positions, as `analyze` has them.
 
@@ -55,8 +62,7 @@ class AnalysisService:
         held, answer = facts.balances, found.answer
         own, _ = without(held, found.stands_for)
         listed = holdings(own, facts.pooled, facts.backed, Wanted())
-        as_of = min((held.as_of_slot, held.as_of_ms), (answer["as_of_slot"], answer["as_of_ms"]))
-        return Measured(net_worth(listed, answer, moved=moved), answer, *as_of)
+        return Measured(net_worth(listed, answer, moved=moved), answer, *_least(facts, answer))
 
     async def _analysis(self, wallet: str, holder: str) -> Analysis:
         facts, found, moved = await self._read(wallet, holder)
@@ -86,6 +92,25 @@ class AnalysisService:
             "errors": answer["errors"],
         }
 
+    async def _portfolio(self, wallet: str, holder: str) -> PortfolioWithWorth:
+        facts, found, moved = await self._read(wallet, holder)
+        held, answer, as_of = facts.balances, found.answer, facts.as_of()
+        own, _ = without(held, found.stands_for)
+        listed = holdings(own, facts.pooled, facts.backed, Wanted())
+        worth = net_worth(listed, answer, moved=moved)
+        slot, time_ms = _least(facts, answer)
+        section: Worth = {
+            "as_of_slot": slot,
+            "as_of_ms": time_ms,
+            "net_worth": worth,
+            "is_complete": not worth["reasons"] and not answer["pending"],
+            "categories": categories(answer, self._positions.shape_of),
+            "pending": answer["pending"],
+            "coverage": answer["coverage"],
+            "errors": answer["errors"],
+        }
+        return {**as_of, "wallet": wallet, **portfolio(facts), "worth": section}
+
     async def _read(
         self, wallet: str, holder: str, *, renews: bool = True
     ) -> tuple[Facts, Everything, bool]:
@@ -109,3 +134,9 @@ class AnalysisService:
             if not is_whole or amounts_of(held) == found.tokens:
                 return facts, found, False
         return facts, found, True
+
+
+def _least(facts: Facts, found: AggregatePositions) -> tuple[int, int]:
+    """Return the slot and time that balances and positions are as of, together."""
+    held = facts.balances
+    return min((held.as_of_slot, held.as_of_ms), (found["as_of_slot"], found["as_of_ms"]))

@@ -47,12 +47,11 @@ _OF_POSITION: Final = _of_body(wallet="/wallet", mint="/mint")
 _PAGED: Final = (
     _WALLET,
     f"{_WALLET}/swaps",
-    f"{_WALLET}/p08/funding",
-    f"{_WALLET}/p09/pnl",
     f"{_WALLET}/trades/{{mint}}",
     f"{_TOKEN}/swaps",
     f"{_WALLET}/{{mint}}/lots",
 )
+_OF_PERPS: Final = ("/funding", "/pnl")  # below the slugs that an operator chooses
 _BOARDS: Final = (f"{_TOKEN}/leaderboard", "/api/wallets/leaderboard/{mint}")
 
 LINKS: Final = (
@@ -115,14 +114,14 @@ LINKS: Final = (
         _of_body(wallet="/wallets/0/wallet"),
         "All positions of the first",
     ),
-    *map(_next_page, _PAGED),
 )
 
 
 def add(document: dict[str, Any]) -> None:
     """Put the links into a document; raises KeyError for a path that it does not have."""
     paths = document["paths"]
-    for link in LINKS:
+    below = [path for path in paths if path.startswith(_WALLET) and path.endswith(_OF_PERPS)]
+    for link in (*LINKS, *map(_next_page, (*_PAGED, *below))):
         method, _, source = link.source.partition(" ")
         links = paths[source][method]["responses"]["200"].setdefault("links", {})
         links[link.name] = {

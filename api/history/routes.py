@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request, Response
@@ -30,6 +31,7 @@ from api.http.errors import (
 from api.http.parameters import Cursor, From, Mint, To, Wallet
 from api.http.replies import send
 from api.http.state import services
+from schemas.protocols.contract import Protocol
 
 Interval = Literal["1s", "1m", "5m", "15m", "1h", "4h", "1d"]
 
@@ -142,51 +144,6 @@ async def wallet_swaps(
 
 
 @router.get(
-    "/wallets/{wallet}/p08/funding",
-    summary="Funding payments of a wallet on Drift",
-    **answers_with(FundingHistory, INVALID_ADDRESS, INVALID_PARAMETER, INVALID_CURSOR),
-)
-async def funding(
-    request: Request,
-    wallet: Wallet,
-    limit: EventLimit = swaps.DEFAULT_LIMIT,
-    cursor: Cursor = None,
-    from_ms: From = None,
-    to_ms: To = None,
-) -> Response:
-    """Every funding payment of the wallet's perp positions, newest first, and sums by market.
-
-    The last 30 days without a range; 90 at most. Sums are of the whole range, not of the page. The
-    chain keeps no history of funding: it is known from `known_from_slot`, from the program's log.
-    Where the runtime cut that off, `unread` counts what may be missing.
-    """
-    asked = Asked(limit, cursor, from_ms, to_ms)
-    return send(request, await services(request).history.funding(wallet, asked))
-
-
-@router.get(
-    "/wallets/{wallet}/p09/pnl",
-    summary="PnL of a wallet on Jupiter Perps",
-    **answers_with(PerpHistory, INVALID_ADDRESS, INVALID_PARAMETER, INVALID_CURSOR),
-)
-async def perp_pnl(
-    request: Request,
-    wallet: Wallet,
-    limit: EventLimit = swaps.DEFAULT_LIMIT,
-    cursor: Cursor = None,
-    from_ms: From = None,
-    to_ms: To = None,
-) -> Response:
-    """What closed and liquidated positions realized, by token, and every change, newest first.
-
-    The last 365 days without a range; 366 at most. Sums are of the whole range, not of the page.
-    Fees are beside the gain. It is known from `known_from_slot`, from the program's events.
-    """
-    asked = Asked(limit, cursor, from_ms, to_ms)
-    return send(request, await services(request).history.perp_pnl(wallet, asked))
-
-
-@router.get(
     "/tokens/{mint}/swaps",
     summary="Swaps of a token",
     **answers_with(TokenSwaps, INVALID_ADDRESS, INVALID_PARAMETER, INVALID_CURSOR, UNKNOWN_TOKEN),
@@ -253,3 +210,61 @@ async def audit(
     money and have no lots.
     """
     return send(request, await services(request).history.lots(wallet, mint, limit, cursor))
+
+
+async def funding(
+    request: Request,
+    wallet: Wallet,
+    limit: EventLimit = swaps.DEFAULT_LIMIT,
+    cursor: Cursor = None,
+    from_ms: From = None,
+    to_ms: To = None,
+) -> Response:
+    """Every funding payment of the wallet's perp positions, newest first, and sums by market.
+
+    The last 30 days without a range; 90 at most. Sums are of the whole range, not of the page. The
+    chain keeps no history of funding: it is known from `known_from_slot`, from the program's log.
+    Where the runtime cut that off, `unread` counts what may be missing.
+    """
+    asked = Asked(limit, cursor, from_ms, to_ms)
+    return send(request, await services(request).history.funding(wallet, asked))
+
+
+async def perp_pnl(
+    request: Request,
+    wallet: Wallet,
+    limit: EventLimit = swaps.DEFAULT_LIMIT,
+    cursor: Cursor = None,
+    from_ms: From = None,
+    to_ms: To = None,
+) -> Response:
+    """What closed and liquidated positions realized, by token, and every change, newest first.
+
+    The last 365 days without a range; 366 at most. Sums are of the whole range, not of the page.
+    Fees are beside the gain. It is known from `known_from_slot`, from the program's events.
+    """
+    asked = Asked(limit, cursor, from_ms, to_ms)
+    return send(request, await services(request).history.perp_pnl(wallet, asked))
+
+
+def perps(slugs: Mapping[str, Protocol]) -> APIRouter:
+    """Return the paths of perps' history, below the slugs that their protocols are served by."""
+    area = APIRouter(prefix="/api/wallets/{wallet}", tags=["positions"])
+    for slug, protocol in slugs.items():
+        if protocol.name == "drift":
+            area.add_api_route(
+                f"/{slug}/funding",
+                funding,
+                methods=["GET"],
+                summary="Funding payments of a wallet on Drift",
+                **answers_with(FundingHistory, INVALID_ADDRESS, INVALID_PARAMETER, INVALID_CURSOR),
+            )
+        elif protocol.name == "jupiter_perps":
+            area.add_api_route(
+                f"/{slug}/pnl",
+                perp_pnl,
+                methods=["GET"],
+                summary="PnL of a wallet on Jupiter Perps",
+                **answers_with(PerpHistory, INVALID_ADDRESS, INVALID_PARAMETER, INVALID_CURSOR),
+            )
+    return area

@@ -77,6 +77,8 @@ def _accepted(schema: Schema) -> str:
     """Return what a schema accepts, in words."""
     if "enum" in schema:
         return "one of " + ", ".join(f"'{each}'" for each in schema["enum"])
+    if "const" in schema:
+        return f"'{schema['const']}'"
     if schema.get("format") == "solana-address":
         return AN_ADDRESS
     match schema.get("type"):

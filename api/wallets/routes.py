@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, NoReturn
+from typing import Annotated, Literal, NoReturn
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from api.analysis.answers import PortfolioWithWorth
 from api.docs.openapi import answers_with
 from api.http.addresses import EXAMPLE_WALLET, Address
 from api.http.errors import (
@@ -21,7 +22,7 @@ from api.http.errors import (
 from api.http.parameters import Cursor, Mint, Wallet
 from api.http.replies import send
 from api.http.state import holder, services
-from api.wallets.answers import Batch, HoldingsAnswer, PortfolioAnswer
+from api.wallets.answers import Batch, HoldingsAnswer
 from api.wallets.holdings import Wanted
 from api.wallets.position_answers import AllPositions, PositionAnswer, PositionList, SummaryAnswer
 from api.wallets.reader import OF_BOOKS, Section, View
@@ -49,8 +50,13 @@ LeastUsd = Annotated[
 Unverified = Annotated[
     bool, Query(description="List tokens that are not verified as well; they count in the value")
 ]
-
-
+More = Annotated[
+    Literal["positions"] | None,
+    Query(
+        description="`positions`: also `worth`, what the wallet is worth with its positions in all "
+        "protocols, which takes the server as long as `/analyze`"
+    ),
+]
 WaitMs = Annotated[
     int,
     Query(
@@ -158,15 +164,20 @@ async def all_dex(
 @router.get(
     "/{wallet}/portfolio",
     summary="A wallet at a glance",
-    **answers_with(PortfolioAnswer, INVALID_ADDRESS),
+    **answers_with(PortfolioWithWorth, INVALID_ADDRESS, INVALID_PARAMETER),
 )
-async def portfolio(request: Request, wallet: Wallet) -> Response:
+async def portfolio(request: Request, wallet: Wallet, include: More = None) -> Response:
     """What a wallet holds, its 20 most valuable positions, its last seven days and all time.
 
     `holdings` counts balances, `positions` what came through trades and transfers since the
-    tape began: they show the same tokens from two sides, so do not add them.
+    tape began: they show the same tokens from two sides, so do not add them. With
+    `include=positions` there is `worth`: net worth and kinds of positions in all protocols, as
+    `/analyze` has them, with their slot and what they lack. The wallet is then followed, and the
+    first answer waits for its accounts, at most 1.5 s. Costs one credit either way.
     """
-    return send(request, await services(request).wallets.portfolio(wallet))
+    if include is None:
+        return send(request, await services(request).wallets.portfolio(wallet))
+    return send(request, await services(request).analysis.portfolio(wallet, holder(request)))
 
 
 @router.get(

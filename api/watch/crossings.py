@@ -7,6 +7,10 @@ itself, and up to itself without the hysteresis; in between it stays. So a fall 
 `since` to `to` is one alert for each threshold in between, of any client: nobody's threshold is
 kept here, and each client is sent what crosses its own (`schemas.channels.Fall`).
 
+Health is 1 where a protocol may liquidate, of all that it may: the health factor of a loan, what
+backs an account's bets over what it must have, and the price of a bet with collateral of its own
+over the one at which it is liquidated, the other way round for a short one.
+
 What is not known changes nothing: neither an unknown health nor a position that an incomplete
 reading lacks. An alert has the same identity however often it is found from the same state.
 """
@@ -20,7 +24,13 @@ from typing import Any, Final, Literal, NamedTuple
 
 import orjson
 
-from api.positions.answers import LockAnswer, PositionRecord, RangeAnswer
+from api.positions.answers import (
+    LockAnswer,
+    MarginAnswer,
+    PerpAnswer,
+    PositionRecord,
+    RangeAnswer,
+)
 from schemas.channels import Fall
 
 HYSTERESIS: Final = 0.02
@@ -143,7 +153,8 @@ class Change:
 
 def is_watched(record: PositionRecord) -> bool:
     """Return whether a position has a line to cross."""
-    return bool(record["health"] or record["range"] or record["locks"])
+    has_health = record["health"] or record["margin"] or record["perp"]
+    return bool(has_health or record["range"] or record["locks"])
 
 
 def advance(
@@ -256,11 +267,38 @@ def _step(
 
 
 def _level(before: float | None, record: PositionRecord) -> float | None:
-    health = record["health"]
-    factor = None if health is None else health["health_factor"]
+    health, margin = record["health"], record["margin"]
+    if health is not None:
+        factor, may_fall = health["health_factor"], _owes(record)
+    elif margin is not None:
+        factor, may_fall = _backing(margin), margin["maintenance_usd"] != 0
+    else:
+        factor, may_fall = _distance(record["perp"]), True
     if factor is None:
-        return before if health is None or _owes(record) else None
+        return before if may_fall else None
     return factor if before is None else min(max(before, factor / (1 + HYSTERESIS)), factor)
+
+
+def _backing(margin: MarginAnswer) -> float | None:
+    """Return what backs bets and loans over what they need, at most 1 while they are liquidated."""
+    collateral_usd, needed_usd = margin["collateral_usd"], margin["maintenance_usd"]
+    if collateral_usd is None or not needed_usd:
+        return None
+    factor = max(collateral_usd / needed_usd, 0.0)
+    return min(factor, 1.0) if margin["health_pct"] == 0 else factor
+
+
+def _distance(perp: PerpAnswer | None) -> float | None:
+    """Return the price of a bet over that of its liquidation; None: not known, or not its own.
+
+    The bets of an account with one collateral have no leverage of their own: `margin` has theirs.
+    """
+    if perp is None or perp["leverage"] is None:
+        return None
+    price_usd, end_usd = perp["mark_price_usd"], perp["liquidation_price_usd"]
+    if not price_usd or not end_usd:
+        return None
+    return price_usd / end_usd if perp["side"] == "long" else end_usd / price_usd
 
 
 def _owes(record: PositionRecord) -> bool:

@@ -14,6 +14,7 @@ _HABITS: Final = {
     "lender-1": "lends, borrows and provides liquidity",
     "staker-0": "stakes, and has shares of vaults and pools",
 }
+_KNOWN: Final = {"obligor-0": "lends, and has nothing whose worth is not known"}
 PAYER: Final = "holder-0"
 """Who pays for calls where nobody else is named."""
 SELLER: Final = "seller"
@@ -32,6 +33,10 @@ def address(name: str) -> bytes:
 
 
 ADDRESSES: Final = {name: address(name) for name in _HABITS}
-"""Name in the market -> address."""
+"""Name in the market -> address, of those that have positions of all protocols together."""
 WALLETS: Final = {text(ADDRESSES[name]): habit for name, habit in _HABITS.items()}
 """Base58 address -> what the wallet does."""
+KNOWN: Final = {name: address(name) for name in _KNOWN}
+"""Name in the market -> address, of those without a position that has an unknown amount."""
+SHOWN: Final = WALLETS | {text(KNOWN[name]): habit for name, habit in _KNOWN.items()}
+"""Base58 address -> what the wallet does, of all that users are pointed to."""

@@ -332,7 +332,7 @@ def _chain(stack: Stack, wishes: Wishes) -> None:
         # Its coins' URIs lead to the chain's own server, whose address is private.
         _change(stack, metadata_trusted_origin=f"http://{HOST}:{rpc_port}")
     if _is_simulated(stack, wishes):
-        stack.demo_wallets = demo_wallets.WALLETS
+        stack.demo_wallets = demo_wallets.SHOWN
     source = [wishes.chain or "simulated", *([str(wishes.recording)] if wishes.recording else [])]
     if wishes.loop:
         source.append("--loop")

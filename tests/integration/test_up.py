@@ -9,6 +9,7 @@ import signal
 import stat
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.parse import quote
@@ -20,7 +21,7 @@ from redis import Redis
 from redis.exceptions import AuthenticationError
 
 from api.pay.terms import PRICE_RAW
-from infra.chain.demo_wallets import ADDRESSES, PAYER, SELLER, WALLETS, address
+from infra.chain.demo_wallets import ADDRESSES, PAYER, SELLER, SHOWN, address
 from infra.chain.market import Knobs, Market
 from infra.chain.source import SlotTransactions
 from infra.kafka import client as kafka_client
@@ -172,21 +173,25 @@ def first_request(up):
 
 
 def demo_wallets_have_what_is_printed_of_them(up, key):
-    """Three wallets are printed with what they do, and the API has positions of it."""
+    """Wallets are printed with what they do, and the API has positions of it."""
     printed = re.findall(r"^  A wallet that (.+): (http://\S+)/#/wallet/(\w+)$", up.said(), re.M)
-    assert {wallet: habit for habit, _, wallet in printed} == WALLETS
+    assert {wallet: habit for habit, _, wallet in printed} == SHOWN
+    [url] = {at for _, at, _ in printed}
+
+    def listed(name, path, field):
+        request = Request(
+            f"{url}/api/wallets/{text(ADDRESSES[name])}/{path}", headers={"x-api-key": key}
+        )
+        try:
+            with urlopen(request, timeout=240) as answer:
+                return json.load(answer)[field]
+        except OSError:  # a store is slow
+            return None
+
     for name, route in (("holder-0", "lp"), ("lender-1", "lending"), ("staker-0", "staking")):
-        [url] = {at for _, at, wallet in printed if wallet == text(ADDRESSES[name])}
-        path = f"{url}/api/wallets/{text(ADDRESSES[name])}/all-{route}"
-
-        def positions(path=path):
-            try:
-                with urlopen(Request(path, headers={"x-api-key": key}), timeout=240) as answer:
-                    return json.load(answer)["positions"]
-            except OSError:  # a store is slow
-                return None
-
-        up.until(positions)
+        up.until(partial(listed, name, f"all-{route}", "positions"))
+    for path, field in (("p08/funding", "payments"), ("p09/pnl", "changes")):
+        up.until(lambda of=(path, field): any(listed(name, *of) for name in ADDRESSES))
 
 
 def runs_what_readme_shows(up):

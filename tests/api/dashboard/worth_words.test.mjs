@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { kindWords, worthWords } from "../../../api/dashboard/page/lib/worth_words.js";
+import { kindWords, kindWorthWords, worthWords } from "../../../api/dashboard/page/lib/worth_words.js";
 
 const worth = (reasons, unpriced = 0) => ({ reasons, unpriced });
 
@@ -16,6 +16,14 @@ test("net worth that is not known says why, a reason it does not know by its nam
   const found = worthWords({ net_worth: worth(["holdings_incomplete", "new_one"]), pending: [] });
   assert.deepEqual([found.short, found.tone], ["not known", "warn"]);
   assert.equal(found.words, "Net worth is not known: not all balances of the wallet are known yet; new_one.");
+});
+
+test("positions that are not known whole are counted, and a kind says that its sum is a part", () => {
+  const net_worth = { ...worth(["positions_unknown"]), unknown_positions: 2 };
+  assert.match(worthWords({ net_worth, pending: [] }).words, /Positions that are not known whole, in no sum: 2\.$/);
+  assert.equal(kindWorthWords({ value_usd: null, known_usd: 20 }), "$20.00 known");
+  assert.equal(kindWorthWords({ value_usd: 20, known_usd: 20 }), "$20.00");
+  assert.equal(kindWorthWords({ value_usd: null, known_usd: null }), "–");
 });
 
 test("a kind has a name", () => {

@@ -118,3 +118,14 @@ def test_the_guide_says_what_every_caller_needs(document):
 def test_a_path_of_no_group_is_named():
     with pytest.raises(KeyError, match="/api/odd is in no group"):
         groups.arrange({"paths": {"/api/odd": {"get": {"tags": ["odd"]}}}})
+
+
+def test_the_history_of_perps_follows_the_slugs_of_their_protocols():
+    settings = Settings(_env_file=None, protocols="p08=-,p09=-,p77=jupiter_perps")
+    paths = create_app(settings).openapi()["paths"]
+    path = "/api/wallets/{wallet}/p77/pnl"
+    assert [each for each in paths if each.endswith(("/funding", "/pnl"))] == [path]
+    operation = paths[path]["get"]
+    links = operation["responses"]["200"]["links"]
+    assert links["nextPage"]["operationId"] == operation["operationId"]
+    assert "/api/wallets/{wallet}/p77/positions" in paths

@@ -27,6 +27,8 @@ def record(name: str = "a", **given: Any) -> Any:
         "market": "m",
         "assets": [{"role": "borrow", "amount_raw": "1"}],
         "health": None,
+        "margin": None,
+        "perp": None,
         "range": None,
         "locks": [],
     }
@@ -35,6 +37,16 @@ def record(name: str = "a", **given: Any) -> Any:
 
 def loan(factor: float | None, name: str = "a", **given: Any) -> Any:
     return record(name, health={"health_factor": factor}, **given)
+
+
+def account(collateral: float | None, needed: float | None, health_pct: float | None = 50) -> Any:
+    margin = {"collateral_usd": collateral, "maintenance_usd": needed, "health_pct": health_pct}
+    return record(margin=margin)
+
+
+def bet(side: str, price: float | None, end: float | None = 100.0, leverage: Any = 3.0) -> Any:
+    perp = {"side": side, "leverage": leverage, "mark_price_usd": price}
+    return record(perp=perp | {"liquidation_price_usd": end})
 
 
 def liquidity(current: int | None, lower: int = 0, upper: int = 100) -> Any:
@@ -143,6 +155,39 @@ def test_a_position_first_seen_below_a_threshold_alerts() -> None:
     assert len(watcher.alerts_of(1.1)) == 1
     assert watcher.alerts_of(1.0) == []
     assert watcher.look(loan(250.0, "b")) == [], "nobody's threshold is so high"
+
+
+def test_a_margin_that_falls_alerts_as_a_loan_does() -> None:
+    watcher = Watcher()
+    assert watcher.look(account(500.0, 4.0)) == []
+    [alert] = watcher.look(account(42.0, 40.0))
+    assert (alert.kind, alert.unit, alert.value) == ("health_below", "ratio", 1.05)
+    assert watcher.look(account(None, None)) == []
+    assert watcher.look(account(43.0, 40.0)) == [], "not well above it again"
+    assert (len(watcher.alerts_of(1.1)), len(watcher.alerts_of(1.0))) == (1, 0)
+    [alert] = watcher.look(account(60.0, 40.0, 0.0))
+    assert alert.value == 1.0, "it is being liquidated, whatever backs it"
+    watcher.look(account(5.0, 0.0))  # no bet and no loan any more
+    watcher.look(account(42.0, 40.0))
+    assert len(watcher.alerts_of(1.1)) == 2
+    assert watcher.look(account(-1.0, 40.0))[0].value == 0.0
+
+
+@pytest.mark.parametrize(("side", "prices"), [("long", (300, 105, 99)), ("short", (30, 95, 101))])
+def test_a_bet_with_its_own_collateral_alerts_as_its_liquidation_comes_near(
+    side: str, prices: tuple[float, ...]
+) -> None:
+    watcher = Watcher()
+    far, near, over = prices
+    watcher.look(bet(side, far))
+    assert watcher.alerts_of(1.1) == []
+    watcher.look(bet(side, near))
+    watcher.look(bet(side, None))
+    watcher.look(bet(side, near, None))
+    assert (len(watcher.alerts_of(1.1)), watcher.alerts_of(1.0)) == (1, [])
+    watcher.look(bet(side, over))
+    assert (len(watcher.alerts_of(1.1)), len(watcher.alerts_of(1.0))) == (1, 1)
+    assert Watcher().look(bet(side, near, leverage=None)) == [], "its account's margin alerts"
 
 
 def test_a_debt_that_was_paid_is_another_one_when_it_is_taken_again() -> None:

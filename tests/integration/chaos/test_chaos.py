@@ -44,7 +44,10 @@ def test_a_short_run_loses_and_doubles_nothing(broker: str, seed: int, workers: 
     # On a slow machine a rebuild of a store, which is no recovery, may take all the time there is.
     if report["kills"].keys() - {"redis-lost", "clickhouse-lost", "bad-value"}:
         assert 0 < report["recovery_s"]["median"] <= report["recovery_s"]["max"]
-    assert min(report["compared"][kind] for kind in ("match", "position", "holder")) > 100
+    compared = report["compared"]
+    assert min(compared[kind] for kind in ("match", "position", "holder")) > 100
+    assert compared["perp change"] > 0
+    assert compared["funding payment"] > 20
     if broker == "embedded":
         assert report["compared"]["account of a wallet"] > 20
         assert report["compared"]["stake account"] > 20

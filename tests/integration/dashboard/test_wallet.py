@@ -9,7 +9,7 @@ from urllib.error import HTTPError
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from infra.chain.demo_wallets import ADDRESSES
+from infra.chain.demo_wallets import ADDRESSES, KNOWN
 from infra.chain.market.runtime.programs import derived
 from schemas.solana import base58
 from schemas.solana.addresses import text
@@ -236,8 +236,27 @@ def test_the_wallets_net_worth_is_at_the_top_with_its_kinds(look: Any) -> None:
     page = look(f"wallet/{text(ADDRESSES['holder-0'])}").page
     worth = page.get_by_role("region", name="Net worth")
     expect(worth).to_contain_text("Lending", timeout=READ_WITHIN_MS)
-    expect(worth).to_contain_text(re.compile(r"Assets|Net worth is not known"))
+    expect(worth).to_contain_text("Net worth is not known")
+    expect(worth).to_contain_text(re.compile(r"Known of it\s*\$[\d,.]+"))
+    expect(worth).to_contain_text(re.compile(r"Positions that are not known whole, in no sum: \d"))
     expect(worth).to_contain_text(re.compile("Kinds of positions that are not read yet"))
+
+
+def test_a_known_net_worth_is_shown_and_drawn(look: Any, up: Up) -> None:
+    wallet = text(KNOWN["obligor-0"])
+    page = look(f"wallet/{wallet}").page
+    worth = page.get_by_role("region", name="Net worth")
+    expect(worth).to_contain_text(re.compile(r"Net worth\s*\$[\d,.]+"), timeout=READ_WITHIN_MS)
+    expect(worth).not_to_contain_text("Known of it")
+    path = f"/api/wallets/{wallet}/networth"
+
+    def is_kept() -> bool:
+        return any(each["is_complete"] for each in ask(up, path)["points"])
+
+    eventually(is_kept, lambda: ask(up, path))
+    page.reload()
+    part = page.get_by_role("region", name="Worth over time")
+    expect(part.locator("rect.plain")).not_to_have_count(0, timeout=READ_WITHIN_MS)
 
 
 @pytest.mark.parametrize("width", [1280, 390])

@@ -1,6 +1,6 @@
 // What a wallet's analysis says of its own completeness, in words.
 
-import { count } from "./format.js";
+import { count, money } from "./format.js";
 
 const KINDS = {
   lending: "Lending",
@@ -24,6 +24,11 @@ export function kindWords(category) {
   return Object.hasOwn(KINDS, category) ? KINDS[category] : category;
 }
 
+/** What positions of a kind are worth, in words; of a part of them where not all are known. */
+export function kindWorthWords({ value_usd: value, known_usd: known }) {
+  return value === null && known !== null ? `${money(known)} known` : money(value);
+}
+
 /** How complete net worth is: `{short, tone, words}`. */
 export function worthWords({ net_worth: worth, pending }) {
   const notes = [];
@@ -31,6 +36,7 @@ export function worthWords({ net_worth: worth, pending }) {
     const why = worth.reasons.map((each) => (Object.hasOwn(REASONS, each) ? REASONS[each] : each));
     notes.push(`Net worth is not known: ${why.join("; ")}.`);
   }
+  if (worth.unknown_positions > 0) notes.push(`Positions that are not known whole, in no sum: ${count(worth.unknown_positions)}.`);
   if (pending.length > 0) notes.push(`Kinds of positions that are not read yet, and in no sum: ${count(pending.length)}.`);
   if (worth.unpriced > 0) notes.push(`Assets without a worth, in no sum: ${count(worth.unpriced)}.`);
   const isWhole = worth.reasons.length === 0 && pending.length === 0;

@@ -165,7 +165,8 @@ class World:
         return wallet
 
     def _wallet_address(self, name: str) -> bytes:
-        return demo_wallets.ADDRESSES.get(name) or self.address("wallet", name)
+        demo = demo_wallets.ADDRESSES | demo_wallets.KNOWN
+        return demo.get(name) or self.address("wallet", name)
 
     def _bare_wallet(self, name: str, lamports: int) -> Wallet:
         wallet = Wallet(self._wallet_address(name))

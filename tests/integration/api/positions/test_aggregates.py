@@ -165,8 +165,8 @@ async def client(settings: Settings) -> AsyncIterator[tuple[httpx.AsyncClient, A
 def ask(client: Any) -> Ask:
     asking, document = client
 
-    async def get(wallet: bytes, path: str) -> Any:
-        answer = await asking.get(f"/api/wallets/{text(wallet)}/{path}")
+    async def get(wallet: bytes, path: str, **asked: str) -> Any:
+        answer = await asking.get(f"/api/wallets/{text(wallet)}/{path}", params=asked)
         assert answer.status_code == 200, answer.text
         check = validator(document, "get", f"/api/wallets/{{wallet}}/{path}", 200)
         assert [*check.iter_errors(answer.json())] == []

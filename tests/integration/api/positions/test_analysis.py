@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from time import perf_counter
+from typing import Any
 
 import pytest
 
@@ -50,7 +52,7 @@ async def test_net_worth_is_holdings_and_positions_without_debts(
     assert worth["reasons"] == []
     sol = 300.0  # 2 SOL at 150
     assert (worth["assets_usd"], worth["debts_usd"]) == (sol + 7 + 60 + 5, 20.0)
-    assert worth["value_usd"] == worth["assets_usd"] - worth["debts_usd"]
+    assert worth["value_usd"] == worth["known_usd"] == worth["assets_usd"] - worth["debts_usd"]
     assert found["holdings"]["total_value_usd"] == sol + 7
     by_kind = {each["category"]: each["value_usd"] for each in found["categories"]}
     assert by_kind == {"lending": 40.0, "rewards": 5.0}
@@ -146,5 +148,46 @@ async def test_without_all_balances_net_worth_is_null(chain: Stocked, ask: Ask) 
     found = await ask(wallet, "analyze")
     assert found["net_worth"]["value_usd"] is None
     assert "holdings_incomplete" in found["net_worth"]["reasons"]
+    assert found["net_worth"]["known_usd"] == 40 + 5
     assert not found["holdings"]["coverage"]["is_complete"]
     assert {each["value_usd"] for each in found["positions"]} == {40.0, 5.0}
+
+
+async def test_a_portfolio_has_what_the_wallet_is_worth_where_that_is_asked_for(
+    chain: Stocked,
+    ask: Ask,
+) -> None:
+    wallet = await _followed(chain, 2 * SOL)
+    await chain.token(wallet, USDC, 7_000_000)
+    await chain.loan(wallet, 30, 10, await chain.bank(2))
+    glance = await ask(wallet, "portfolio", include="positions")
+    worth, whole = glance.pop("worth"), await ask(wallet, "analyze")
+    assert worth["net_worth"]["value_usd"] == 300 + 7 + 60 + 5 - 20
+    for name in ("net_worth", "categories", "is_complete", "pending", "coverage", "errors"):
+        assert worth[name] == whole[name], name
+    measured = (worth["as_of_slot"], worth["as_of_ms"])
+    assert measured >= (whole["as_of_slot"], whole["as_of_ms"]), "the books of trades are behind"
+    assert worth["as_of_slot"] > 0
+    assert await ask(wallet, "portfolio") == glance, "and nothing else without it"
+
+
+async def test_the_worth_of_a_wallet_that_nobody_asked_for_says_what_it_lacks(
+    chain: Stocked,
+    ask: Ask,
+    client: Any,
+) -> None:
+    wallet = chain.address()
+    await chain.loan(wallet, 30, 10, await chain.bank(2))
+    asking, _ = client
+    began = perf_counter()
+    worth = (await ask(wallet, "portfolio", include="positions"))["worth"]
+    assert perf_counter() - began < asking.timeout.read, "it waits for the wallet no longer"
+    assert worth["net_worth"]["value_usd"] is None
+    assert "holdings_incomplete" in worth["net_worth"]["reasons"]
+    assert not worth["is_complete"]
+    [lending] = [each for each in worth["categories"] if each["category"] == "lending"]
+    assert (lending["position_count"], lending["value_usd"]) == (1, 40.0)
+    assert (await ask(wallet, "portfolio"))["holdings"]["native"] is None
+    refused = await asking.get(f"/api/wallets/{text(wallet)}/portfolio?include=lending")
+    assert (refused.status_code, refused.json()["code"]) == (422, "invalid_parameter")
+    assert "'positions'" in refused.json()["detail"]

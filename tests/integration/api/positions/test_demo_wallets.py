@@ -18,7 +18,7 @@ import pytest
 from api.analysis import service as analysis
 from api.positions import service
 from api.services import Services
-from infra.chain.demo_wallets import ADDRESSES
+from infra.chain.demo_wallets import ADDRESSES, KNOWN
 from infra.redis.client import ask as send
 from infra.redis.client import connect
 from infra.settings import Settings
@@ -53,6 +53,7 @@ AGGREGATES = (
     *("all-lending", "all-perps", "all-staking", "all-governance", "all-lp", "all-yield"),
     "all-rewards",
 )
+WALLETS = (*ADDRESSES.values(), *KNOWN.values())
 ALIVE_FOR_MS = 3_600_000
 CLOCK_NOW = read_clock(bytes(chain_accounts()[CLOCK].data))
 NOW = World(CLOCK_NOW.slot, CLOCK_NOW.time_s, CLOCK_NOW.epoch)
@@ -79,7 +80,7 @@ def accounts() -> Iterator[Command]:
     """All accounts of the chain's beginning, and what finds them."""
     for write in market().genesis_accounts():
         kind = kind_of(write.address, write.owner, write.data)
-        if kind is None and write.address not in ADDRESSES.values():
+        if kind is None and write.address not in WALLETS:
             continue
         data = bytes(write.data)
         name, tag = text(write.address), account_tag(text(write.address))
@@ -100,12 +101,11 @@ def coverage() -> Iterator[Command]:
         for write in market().genesis_accounts()
         if write.owner in TRACKED_PROGRAMS and write.owner != SYSTEM_PROGRAM
     ]
-    wallets = [*ADDRESSES.values()]
-    for wallet in wallets:
+    for wallet in WALLETS:
         yield "ZADD", TRACKED_WALLETS.make(), now_ms, wallet
     for account in followed:
         yield "ZADD", TRACKED_ACCOUNTS.make(), now_ms, account
-    subjects = [*KINDS, *wallets, *map(followed_of, followed)]
+    subjects = [*KINDS, *WALLETS, *map(followed_of, followed)]
     for tag in account_tags():
         mark = ("slot", NOW.slot, "time_ms", NOW.time_s * 1000, "at_ms", now_ms + ALIVE_FOR_MS)
         yield "HSET", WATERMARK.make(tag=tag, group="accounts"), *mark
@@ -181,6 +181,46 @@ async def test_every_route_answers_what_its_reading_finds(ask: Ask) -> None:
             assert found(answer) == expected(SLUGS[slug], path, wallet), (slug, path)
             counted += len(answer["positions"])
         assert counted, f"{slug}/{path} is empty for all demo wallets"
+
+
+async def test_every_aggregate_and_the_analysis_have_positions(ask: Ask) -> None:
+    for path in (*AGGREGATES, "analyze"):
+        answers = [await ask(wallet, path) for wallet in ADDRESSES.values()]
+        assert any(each["positions"] for each in answers), path
+
+
+async def test_what_a_demo_wallet_is_worth_is_known(ask: Ask) -> None:
+    for wallet in KNOWN.values():
+        found = await ask(wallet, "analyze")
+        worth = found["net_worth"]
+        assert worth["reasons"] == []
+        assert found["positions"]
+        lent = sum(each["value_usd"] for each in found["positions"])
+        assert lent > 0
+        held = found["holdings"]["total_value_usd"]
+        assert worth["value_usd"] == worth["known_usd"] == pytest.approx(held + lent)
+        assert worth["unknown_positions"] == 0
+
+
+async def test_of_other_demo_wallets_a_part_is_known_and_the_rest_counted(ask: Ask) -> None:
+    for wallet in ADDRESSES.values():
+        found = await ask(wallet, "analyze")
+        worth, positions = found["net_worth"], found["positions"]
+        assert worth["reasons"] == ["positions_unknown"]
+        assert worth["value_usd"] is None
+        unknown = [
+            each
+            for each in positions
+            if any(asset["amount_raw"] is None for asset in each["assets"])
+        ]
+        assert worth["unknown_positions"] >= len(unknown) > 0
+        known = sum(int(each["value_usd_micros"] or 0) for each in positions)
+        held = int(found["holdings"]["total_value_usd_micros"])
+        assert int(worth["known_usd_micros"]) == held + known
+        assert (
+            sum(each["unknown_positions"] for each in found["categories"])
+            == (worth["unknown_positions"])
+        )
 
 
 async def test_each_protocol_broken_in_turn_leaves_the_others(ask: Ask, services: Services) -> None:

@@ -26,8 +26,8 @@ const KINDS = [
   { title: "Lending", paths: ["all-lending"], empty: "No deposit, no loan." },
   { title: "Perpetuals", paths: ["all-perps", "p08/health", "p08/lp"], empty: "No open bet." },
   { title: "Liquidity", paths: ["all-lp"], empty: "No liquidity." },
-  { title: "Vaults and yield", paths: ["all-yield"], empty: "No share of a vault." },
-  { title: "Staking", paths: ["all-staking"], empty: "Nothing is staked." },
+  { title: "Vaults and yield", paths: ["all-yield", "p01/liquidity"], empty: "No share of a vault." },
+  { title: "Staking", paths: ["all-staking", "p10/staking"], empty: "Nothing is staked." },
   { title: "Governance", paths: ["all-governance"], empty: "No deposit, nothing vests." },
   { title: "Rewards to claim", paths: ["all-rewards"], empty: "No reward to claim.", areRewards: true },
 ];

@@ -3,7 +3,7 @@
 import { element, fill } from "../../lib/dom.js";
 import { count, money } from "../../lib/format.js";
 import { createPanel } from "../../lib/panel.js";
-import { kindWords, worthWords } from "../../lib/worth_words.js";
+import { kindWords, kindWorthWords, worthWords } from "../../lib/worth_words.js";
 import { fact } from "./totals.js";
 
 const PERIOD_MS = 30_000;
@@ -26,10 +26,11 @@ export function createWorth({ api, path }) {
       fill(
         facts,
         fact("Net worth", money(worth.value_usd), "Holdings and positions, without debts; tokens that represent positions count once"),
+        ...(worth.value_usd === null ? [fact("Known of it", money(worth.known_usd), "A part: without what is not known, neither assets nor debts")] : []),
         fact("Assets", money(worth.assets_usd)),
         fact("Debts", money(worth.debts_usd)),
         fact("Holdings, verified", money(holdings.total_value_usd), "Without the tokens that represent positions"),
-        ...categories.map((each) => fact(kindWords(each.category), money(each.value_usd), `Positions: ${count(each.position_count)}`)),
+        ...categories.map((each) => fact(kindWords(each.category), kindWorthWords(each), `Positions: ${count(each.position_count)}`)),
       );
       fill(words, found.words);
       return content;
