@@ -25,7 +25,7 @@ test: $(READY)  ## set up, then run every test
 test-fast: $(READY)  ## units only: tests that start no process, under a minute
 	$(BIN)/pytest -q -n auto --dist loadfile -m 'not slow and not processes' --hypothesis-profile fast --ignore tests/integration
 
-fuzz: $(READY)  ## explore every property with a hundred times the examples, slow ones with less: forty minutes
+fuzz: $(READY)  ## explore every property with two hundred times the examples, slow ones with less: forty minutes
 	$(BIN)/pytest -q -n auto -m hypothesis --hypothesis-profile fuzz --timeout 0 --ignore tests/integration
 
 # Not of the gate. It goes on where it was stopped: tests/README.md.

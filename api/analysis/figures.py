@@ -60,7 +60,8 @@ def net_worth(holdings: Holdings, found: AggregatePositions, *, moved: bool) -> 
     elif native["value_usd_micros"] is None:
         reasons.append("holdings_unpriced")
     coverage = found["coverage"]
-    if found["errors"] or coverage["known_accounts"] != coverage["read_accounts"]:
+    has_read = coverage["known_accounts"] == coverage["read_accounts"]
+    if found["errors"] or not has_read:
         reasons.append("positions_incomplete")
     known = [each for each in positions if not has_unknown(each)]
     if len(known) < len(positions):
@@ -70,7 +71,9 @@ def net_worth(holdings: Holdings, found: AggregatePositions, *, moved: bool) -> 
     held = int(holdings["total_value_usd_micros"] or 0)
     had = held + _sum(known, "supplied_usd_micros") + _sum(known, "rewards_usd_micros")
     owed = _sum(known, "borrowed_usd_micros")
-    known_micros = None if moved else had - owed
+    # Of two readings, which incomplete ones may be, a deposit is in both or in neither.
+    is_one = has_read and not moved and "holdings_incomplete" not in reasons
+    known_micros = had - owed if is_one else None
     assets, debts, value = (None, None, None) if reasons else (had, owed, known_micros)
     return {
         "value_usd": usd(value),

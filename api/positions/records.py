@@ -111,6 +111,8 @@ def has_unknown(position: PositionRecord) -> bool:
     """Return whether what a position's assets are worth together cannot be known."""
     if position["value_usd_micros"] is not None:
         return False  # then it is known, and most are
+    if _PARTIAL in position["unsupported_fields"]:
+        return True
     for each in position["assets"]:
         raw = each["amount_raw"]
         if raw is None:

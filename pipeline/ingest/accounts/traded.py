@@ -13,8 +13,12 @@ from schemas.solana.addresses import key
 
 LOOK_S: Final = 5.0
 NEWEST: Final = 200  # mints of a partition that one look sees, the last traded of it
-LOOKS_TO_FILL: Final = 1_000
-"""Looks that fill ACCOUNT_TRACKED_MAX: by the default one adds 50 mints, by one call of RPC."""
+LOOKS_TO_FILL: Final = 12_500
+"""Looks that fill ACCOUNT_TRACKED_MAX: by the default one adds 4 mints, and 17 hours fill it.
+
+Anybody can trade thousands of mints for little, and must not soon drive out those that users asked
+for; 69,000 a day are more than are launched.
+"""
 
 
 class TradedMints:
