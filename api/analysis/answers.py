@@ -47,7 +47,7 @@ class NetWorth(TypedDict):
         about(
             "a part, and no net worth: holdings with a price, and the positions all of whose "
             "amounts are known, without their debts; where nothing is missing the same as "
-            "`value_usd`; null: tokens moved while it was read",
+            "`value_usd`; null: tokens moved while it was read, or not all of them are known",
             12_480.5,
         ),
     ]

@@ -218,16 +218,14 @@ def runs_what_readme_shows(up):
         assert up.run(*command.split()).returncode == 0, command
 
 
-def a_payment_shows(up):
+def a_payment_shows(up, key):
     """`soltape pay` pays for a call, and the seller's holdings show it, as the page of it does."""
     api = f"http://127.0.0.1:{addresses(up.folder / '.soltape')['API_PORT']}"
     seller, payer = (text(address(name)) for name in (SELLER, PAYER))
 
     def held_raw(wallet):
         """Return what a wallet has in USDC, None until all its accounts were read."""
-        request = Request(
-            f"{api}/api/wallets/{wallet}/holdings", headers={"x-api-key": demo_key(up)}
-        )
+        request = Request(f"{api}/api/wallets/{wallet}/holdings", headers={"x-api-key": key})
         with contextlib.suppress(HTTPError), urlopen(request, timeout=240) as answer:
             found = json.load(answer)
             if found["coverage"]["is_complete"]:
@@ -287,7 +285,7 @@ def test_from_nothing_to_swaps_and_back_to_nothing(start, tmp_path):
     assert '"subscribed"' in up.shell(listen, until="subscribed")
     runs_what_readme_shows(up)
     demo_wallets_have_what_is_printed_of_them(up, key)
-    a_payment_shows(up)
+    a_payment_shows(up, key)
     assert key not in (tmp_path / ".soltape" / "logs" / "api.log").read_text()
     [link] = re.findall(r"Watch it live at (\S+/\?token=\S+) ", up.said())
     with urlopen(link, timeout=240) as answer:  # without the cookie the page is what it leads to

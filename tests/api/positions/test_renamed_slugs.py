@@ -51,7 +51,5 @@ def test_another_protocol_of_a_slug_takes_its_place_beside_the_renamed_one() -> 
 def test_a_slug_that_is_switched_off_is_pending() -> None:
     found = of("p01=-")
     off = {(each.slug, each.route) for each in found["analyze"].pending if each.reason == OFF}
-    assert off == {
-        ("p01", route) for route in ("lending", "vaults", "liquidity", "staking", "rewards")
-    }
+    assert off == {("p01", route) for route in ("lending", "vaults", "staking", "rewards")}
     assert not {slug for slug, _ in found["all-lending"].routes} & {"p01"}

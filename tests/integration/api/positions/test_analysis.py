@@ -148,7 +148,7 @@ async def test_without_all_balances_net_worth_is_null(chain: Stocked, ask: Ask) 
     found = await ask(wallet, "analyze")
     assert found["net_worth"]["value_usd"] is None
     assert "holdings_incomplete" in found["net_worth"]["reasons"]
-    assert found["net_worth"]["known_usd"] == 40 + 5
+    assert found["net_worth"]["known_usd"] is None  # a deposit could be in it twice
     assert not found["holdings"]["coverage"]["is_complete"]
     assert {each["value_usd"] for each in found["positions"]} == {40.0, 5.0}
 
