@@ -131,7 +131,7 @@ class GeyserClient:
         backoff = Backoff(BACKOFF_FIRST_S, self._backoff_max_s)
         while True:
             from_slot = self._checkpoint.choose(self._resume())
-            began = time.monotonic()
+            floor, began = self._checkpoint.floor, time.monotonic()
             try:
                 await self._stream(from_slot)
             except StreamEnded as end:
@@ -141,7 +141,9 @@ class GeyserClient:
                     self._checkpoint.refused()
                 if time.monotonic() - began > STEADY_S:
                     backoff.reset()
-                pause_s = backoff.next_s()
+                # What the node still has it soon has no more: a long pause is refused again.
+                knows_floor = self._checkpoint.floor != floor
+                pause_s = BACKOFF_FIRST_S if knows_floor else backoff.next_s()
                 log.warning(
                     "stream ended",
                     reason=end.reason,
