@@ -136,11 +136,11 @@ TOKENS: Final = "wallet-tokens-solana"
 PERPS: Final = "jupiter-exchange-perpetual"
 SILENT: Final = {
     "defituna-positions": "leveraged liquidity over Whirlpools; the demo wallet's is over Fusion",
-    "jupiter-exchange-dca": "orders are no positions of ours",
-    "jupiter-exchange-limit": "orders are no positions of ours",
+    "jupiter-exchange-dca": "no route serves open orders",
+    "jupiter-exchange-limit": "no route serves open orders",
     "jupiter-exchange-perpetual-borrow": "loans against JLP, which no demo wallet has",
-    "jupiter-exchange-value-average": "orders are no positions of ours",
-    "kamino-orders": "orders are no positions of ours",
+    "jupiter-exchange-value-average": "no route serves open orders",
+    "kamino-orders": "no route serves open orders",
     "meteora-dlmm-vaults": "vaults of launches, which we do not read",
     "meteora-farms": "farms of DAMM v1, which we do not read",
     "raydium-farms": "farms, which we do not read",
