@@ -44,12 +44,14 @@ class WaitingRoom:
 
     def enter(self, one: Waiting) -> None:
         """Take one more in; another may have to give way."""
-        of_address = self._of_address[one.address]
+        of_address = self._of_address.get(one.address, {})
         if len(of_address) >= self._most_of_address and not self._shared(one.address):
             self._make_room(of_address)
         elif len(self._waiting) >= self._most:
             self._make_room(self._waiting)
-        self._waiting[one] = of_address[one] = None
+        self._waiting[one] = None
+        # Looked up anew: whoever gave way may have been the last of this address.
+        self._of_address[one.address][one] = None
 
     def leave(self, one: Waiting) -> None:
         """Forget one; nothing happens where it has left already."""

@@ -120,6 +120,7 @@ def test_holdings_are_the_balances(ask, truth, wallets, found):
                 assert [account.pop(name) for name in OF_THE_LANE] == [None] * len(OF_THE_LANE)
             assert token.pop("withheld_raw") is None
             assert token.pop("shown_amount") is None
+            assert token.pop("unsupported_fields") == []
             source = token.pop("price_source")
             assert source in (None, "live", "settled", "reference", "par")
             assert (source is None) == (token["price_time_ms"] is None)

@@ -127,7 +127,8 @@ async def test_an_hour_s_net_worth_is_written_once_it_is_known_and_answered(
     assert answer["not_tracked_reason"] is None
     [first, _] = (await ask(borrower.wallet, "networth"))["points"]
     assert (first["net_worth_usd"], first["net_worth_usd_micros"]) == (None, None)
-    assert (first["is_complete"], first["reasons"]) == (False, ["positions_incomplete"])
+    assert not first["is_complete"]
+    assert first["reasons"] == ["positions_incomplete", "positions_unknown"]
     nobody = await ask(chain.address(), "networth")
     assert (nobody["points"], nobody["since_ms"], nobody["is_tracked"]) == ([], None, False)
     assert nobody["not_tracked_reason"] == "not_ingested", "no process writes the lane here"
