@@ -43,7 +43,7 @@ from api.access.in_flight import InFlight, Turns
 from api.access.paces import Pace
 from api.access.prices import Price, Priced
 from api.access.user_sessions import UserSessions
-from api.http import problems
+from api.http import bodies, problems
 from api.http.errors import (
     CONCURRENCY_EXCEEDED,
     CREDITS_SPENT,
@@ -201,8 +201,9 @@ class Gate:
         else:
             scope["state"]["grant"] = grant
             if scope["method"] == "POST" and scope["path"] not in FREE and priced is None:
+                body = await bodies.read(receive)  # one that does not come holds no turn
                 async with self._batches.take(grant.payer):
-                    await self._pass_on(grant, scope, receive, send)
+                    await self._pass_on(grant, scope, bodies.again(body, receive), send)
             else:
                 await self._pass_on(grant, scope, receive, send)
 

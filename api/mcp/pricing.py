@@ -12,9 +12,10 @@ from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 import orjson
-from starlette.types import Message, Receive, Scope
+from starlette.types import Receive, Scope
 
 from api.access.prices import Priced
+from api.http import bodies
 from api.http.errors import INVALID_PARAMETER, Problem
 from api.mcp.problem_kinds import ORIGIN_REFUSED
 from api.mcp.sessions import Sessions
@@ -36,10 +37,10 @@ class Pricing:
         self._check_origin(scope)
         if scope["method"] != "POST":
             return Priced(0, receive, answers_refusals=False)
-        body = await _read(receive)
+        body = await bodies.read(receive)
         message = scope["state"][_MESSAGE] = _parsed(body)
         is_call = message is not None and message.get("method") == CALL
-        return Priced(int(is_call), _again(body, receive), answers_refusals=is_call)
+        return Priced(int(is_call), bodies.again(body, receive), answers_refusals=is_call)
 
     async def price_of_session(self, scope: Scope, receive: Receive, fingerprint: str) -> Priced:
         """As `price`, of a message to a session; raises Problem if it is not open for the key."""
@@ -96,27 +97,3 @@ def _parsed(body: bytes) -> dict[str, Any] | None:
     except orjson.JSONDecodeError:
         return None
     return message if isinstance(message, dict) else None
-
-
-async def _read(receive: Receive) -> bytes:
-    parts = []
-    while True:
-        message = await receive()
-        if message["type"] != "http.request":  # the caller has left
-            break
-        parts.append(message.get("body", b""))
-        if not message.get("more_body", False):
-            break
-    return b"".join(parts)
-
-
-def _again(body: bytes, receive: Receive) -> Receive:
-    """Return what gives a body that was read, once, and then what comes after it."""
-    pending = [body]
-
-    async def replay() -> Message:
-        if pending:
-            return {"type": "http.request", "body": pending.pop(), "more_body": False}
-        return await receive()
-
-    return replay

@@ -73,7 +73,7 @@ class Attacker:
                 self.statuses[status] += 1
                 if status in self._attack.refused:
                     self.slowest_refusal_s = max(self.slowest_refusal_s, time.monotonic() - began)
-                if closes:
+                if closes or self._attack.asks_once:
                     return
         except (OSError, asyncio.IncompleteReadError):
             self.closed += 1

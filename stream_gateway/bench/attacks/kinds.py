@@ -43,6 +43,8 @@ class Attack:
     answered: tuple[int, ...] = ()
     at_once: int = 0
     ended_after_s: float = 0.0  # how long a connection may stay that is not refused
+    asks_once: bool = False
+    """Whether an answer is the last of its connection: the rest of the request is still due."""
 
 
 def _head(path: str, *fields: str, method: str = "GET", host: str = "127.0.0.1") -> bytes:
@@ -104,6 +106,7 @@ ATTACKS: Final = (
         *("withheld-bodies", API, 200, _withheld_bodies, (429,), "bodies never sent"),
         answered=(408,),
         at_once=_AT_ONCE,
+        asks_once=True,
     ),
     Attack(
         *("dear-batches", API, 96, _dear_batches, (429,), "batches of 50 wallets with one key"),

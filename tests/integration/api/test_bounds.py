@@ -13,6 +13,7 @@ from random import Random
 import httpx
 import pytest
 
+from api.access.gate import BATCHES_AT_ONCE
 from api.http.protocol import HEAD_WITHIN_S
 from tests.support.waiting import eventually
 
@@ -325,6 +326,16 @@ def test_a_client_that_withholds_a_body_or_leaves_pays_for_it(strict):
         eventually(lambda: credits_used() == before + 2)  # it is being read
     time.sleep(0.5)  # what would be given back is given back by now
     assert credits_used() == before + 2
+
+
+def test_bodies_that_do_not_come_hold_up_no_other_batch_of_their_key(strict):
+    """The server says 503 where it was busy itself: a batch that waited for its turn too long."""
+    lines = ("content-type: application/json", "content-length: 100")
+    with ExitStack() as stack:
+        callers = [stack.enter_context(Caller(strict)) for _ in range(2 * BATCHES_AT_ONCE)]
+        for caller in callers:
+            caller.send(head(strict, "POST", BATCH, *lines) + b'{"mints"')
+        assert [caller.answer().status for caller in callers] == [408] * len(callers)
 
 
 def test_requests_in_a_row_on_one_connection_are_answered_in_order(api):
