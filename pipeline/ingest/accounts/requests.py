@@ -199,14 +199,12 @@ class Requests:
 
     async def run(self) -> None:
         """Read and ask."""
-        others = [
-            asyncio.create_task(work)
-            for work in (self._ask_again(), self._watch(), self._follow_traded())
-        ]
+        works = (self._read(), self._ask_again(), self._watch(), self._follow_traded())
+        parts = [asyncio.create_task(work) for work in works]
         try:
-            await self._read()
+            await asyncio.gather(*parts)  # one that fails ends all
         finally:
-            tasks = [*others, *self._under_way.values()]
+            tasks = [*parts, *self._under_way.values()]
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)

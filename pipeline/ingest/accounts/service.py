@@ -18,7 +18,6 @@ from google.protobuf.message import DecodeError
 
 from infra.backoff import Backoff
 from infra.kafka import topics
-from infra.redis.client import RedisError
 from infra.settings import Settings
 from infra.solana_rpc import client as solana_rpc
 from pipeline.ingest import metrics as ingest_metrics
@@ -28,7 +27,6 @@ from pipeline.ingest.accounts.asking import Asking
 from pipeline.ingest.accounts.audit import Audit
 from pipeline.ingest.accounts.batches import compose
 from pipeline.ingest.accounts.bootstrap import MAX_WAITING_BYTES, Bootstrap
-from pipeline.ingest.accounts.coverage import Coverage, read_covered
 from pipeline.ingest.accounts.holes import keys_to_ask
 from pipeline.ingest.accounts.ledger import (
     AccountDecision,
@@ -40,7 +38,7 @@ from pipeline.ingest.accounts.ledger import (
     Wanted,
 )
 from pipeline.ingest.accounts.mending import Mending, mending
-from pipeline.ingest.accounts.publisher import LANE, AccountPublisher
+from pipeline.ingest.accounts.publisher import LANE
 from pipeline.ingest.accounts.recorded import (
     BadRecording,
     check_slots,
@@ -48,26 +46,20 @@ from pipeline.ingest.accounts.recorded import (
     read_recording,
     updates_of,
 )
-from pipeline.ingest.accounts.requests import Requests, read_tracked
+from pipeline.ingest.accounts.requests import Requests
 from pipeline.ingest.accounts.rewards import Rewards
 from pipeline.ingest.accounts.rpc import AccountsRpc
 from pipeline.ingest.accounts.selection import Selection
-from pipeline.ingest.accounts.subscription import Subscription, wanted_kinds
-from pipeline.ingest.accounts.tail import AccountTail, read_account_tail
-from pipeline.ingest.accounts.tracked import Tracked
+from pipeline.ingest.accounts.takeover import Taken, take_over
 from pipeline.ingest.accounts.updates import closed_by, update_of
 from pipeline.ingest.backfill import Backfill, Block, RpcClient, Unavailable
 from pipeline.ingest.intake import Connected
 from pipeline.ingest.lane_producer import LaneLost
 from pipeline.ingest.ledger import Missing, Status
-from pipeline.ingest.standby import Standby
-from pipeline.ingest.stream import Stream
 from schemas.accounts import followed_of, largest_of
 from schemas.proto import geyser_pb2
 from schemas.proto.tape_pb2 import Covered
-from schemas.protocols.registry import KINDS
 from schemas.solana.addresses import STAKE_PROGRAM, text
-from schemas.topics import SETTLED_ACCOUNTS
 
 log = structlog.get_logger(__name__)
 
@@ -76,7 +68,7 @@ MAX_WAITING_DECISIONS: Final = 256
 MAX_ANSWER_BYTES: Final = 8 << 20  # of RPC answers that go with a slot, before compression
 CLOSE_TIMEOUT_S: Final = 4.0
 REPORT_S: Final = 0.5
-REDIS_BACKOFF_S: Final = (0.2, 5.0)
+FETCH_BACKOFF_S: Final = (0.2, 5.0)
 
 _STATUSES: Final = {
     geyser_pb2.SLOT_PROCESSED: Status.PROCESSED,
@@ -96,14 +88,14 @@ async def run(settings: Settings, stop: asyncio.Event, lacking: dict[str, str]) 
     stopped = asyncio.create_task(stop.wait())
     was_fenced = False
     while not stop.is_set():
-        taking = asyncio.create_task(_take_over(settings, lacking, was_fenced=was_fenced))
+        taking = asyncio.create_task(take_over(settings, lacking, was_fenced=was_fenced))
         await asyncio.wait((taking, stopped), return_when=asyncio.FIRST_COMPLETED)
         if not taking.done():
             taking.cancel()
             await asyncio.gather(taking, return_exceptions=True)
             break
         try:
-            await taking.result().run(stop)
+            await AccountIngest(settings, taking.result()).run(stop)
         except LaneLost as lost:
             was_fenced = True
             ingest_metrics.LANES_LOST.inc()
@@ -111,111 +103,15 @@ async def run(settings: Settings, stop: asyncio.Event, lacking: dict[str, str]) 
     stopped.cancel()
 
 
-def _streams(settings: Settings, subscription: Subscription) -> list[Stream]:
-    return [
-        Stream(settings, partial(subscription.request, number), subscription.explain)
-        for number in range(subscription.streams)
-    ]
-
-
-async def _take_over(
-    settings: Settings, lacking: dict[str, str], *, was_fenced: bool
-) -> AccountIngest:
-    """Wait while another process has the lane; return what continues it."""
-    kinds = wanted_kinds(
-        (kind for of_program in KINDS.values() for kind in of_program),
-        settings.account_groups.split(","),
-    )
-    subscription = Subscription(kinds, settings.account_filters, settings.account_streams)
-    streams = _streams(settings, subscription)
-    publisher: AccountPublisher | None = None
-    try:
-        standbys = [Standby(settings, SETTLED_ACCOUNTS, stream.intake) for stream in streams]
-        if was_fenced or not await standbys[0].is_idle():
-            for standby in standbys[1:]:
-                await standby.is_idle()
-            lacking[LANE] = "standby: another process has the lane of accounts"
-            log.info(lacking[LANE], takeover_after_s=settings.ingest_takeover_s)
-            await _first(
-                standby.run(stream.start())
-                for standby, stream in zip(standbys, streams, strict=True)
-            )
-            log.warning("the other process is silent: taking over", lane=LANE)
-        publisher = AccountPublisher(settings)
-        await publisher.take_over()
-        tail = await read_account_tail(settings)  # final: the older producer is fenced
-        publisher.continue_from(tail)
-        tracked = await _from_redis(partial(read_tracked, settings))
-        covered = await _from_redis(partial(read_covered, settings))
-        for number, standby in enumerate(standbys):
-            if not standby.hand_over(tail.settled):
-                await streams[number].close()
-                streams[number] = Stream(
-                    settings, partial(subscription.request, number), subscription.explain
-                )
-        ingest_metrics.TAKEOVERS.inc()
-        lacking.pop(LANE, None)
-        log.info("active", lane=LANE, settled_slot=tail.settled, tracked=len(tracked.wallets))
-        coverage = Coverage(kinds, [*covered, *_asked_for(tracked)], tail)
-        return AccountIngest(settings, publisher, tail, streams, subscription, tracked, coverage)
-    except BaseException:
-        for stream in streams:
-            await stream.close()
-        if publisher is not None:
-            await publisher.close(0.0)
-        raise
-
-
-def _asked_for(tracked: Tracked) -> list[Covered]:
-    """Return what an earlier process may have covered."""
-    return [
-        *(Covered(kind=Covered.WALLET, address=each) for each in tracked.wallets),
-        *(Covered(kind=Covered.MINT, address=each) for each in tracked.mints),
-        *(Covered(kind=Covered.HOLDERS, address=largest_of(each)) for each in tracked.holders),
-        *(Covered(kind=Covered.ACCOUNT, address=followed_of(each)) for each in tracked.accounts),
-    ]
-
-
 def _withdrawal(covered: Covered, reason: str) -> Covered:
     return Covered(kind=covered.kind, address=covered.address, reason=reason)
-
-
-async def _first(works: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """Return when the first is done, and end the others."""
-    tasks = [asyncio.create_task(work) for work in works]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.result()
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def _from_redis(read: Any) -> Any:
-    backoff = Backoff(*REDIS_BACKOFF_S)
-    while True:
-        try:
-            return await read()
-        except RedisError as error:
-            log.warning("waiting for Redis, which says what is tracked", detail=str(error))
-            await backoff.wait()
 
 
 class AccountIngest:
     """The streams of one process being turned into the lane."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        publisher: AccountPublisher,
-        tail: AccountTail,
-        streams: list[Stream],
-        subscription: Subscription,
-        tracked: Tracked,
-        coverage: Coverage,
-    ) -> None:
+    def __init__(self, settings: Settings, taken: Taken) -> None:
+        publisher, tail, streams, subscription, tracked, coverage = taken
         self._settings = settings
         self._publisher = publisher
         self._streams = streams
@@ -555,7 +451,7 @@ class AccountIngest:
             if self._blocks is None:
                 self._withdraw(slot, "a stream lacks slots, and no RPC_ENDPOINT is set")
                 return
-            backoff = Backoff(*REDIS_BACKOFF_S)
+            backoff = Backoff(*FETCH_BACKOFF_S)
             while True:
                 try:
                     block = await self._blocks.block(slot)

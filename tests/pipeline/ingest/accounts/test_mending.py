@@ -27,6 +27,7 @@ from pipeline.ingest.accounts.ledger import SettledAccounts, Undone, Update
 from pipeline.ingest.accounts.mending import Mending
 from pipeline.ingest.accounts.service import AccountIngest
 from pipeline.ingest.accounts.tail import AccountTail
+from pipeline.ingest.accounts.takeover import Taken
 from pipeline.ingest.accounts.tracked import Tracked
 from pipeline.ingest.backfill import Block
 from schemas.proto.tape_pb2 import Covered, SlotBatch
@@ -86,7 +87,8 @@ def ingest(
     tail = tail or AccountTail(settled=9, some_empty=False)
     tracked = Tracked(10, [(WALLET, 1)])
     settings = Settings(_env_file=None)
-    made = AccountIngest(settings, lane, tail, [], none, tracked, Coverage(kinds, known))
+    taken = Taken(lane, tail, [], none, tracked, Coverage(kinds, known))
+    made = AccountIngest(settings, taken)
     requests: Any = Requests()
     asked: Any = Asked()
     made._requests, made._asking = requests, asked
