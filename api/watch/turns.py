@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from heapq import heappop, heappush
+from math import inf
 
 
 class Turns:
@@ -35,10 +36,9 @@ class Turns:
         return wallet
 
     def wait_s(self, now_s: float) -> float:
-        """Return how long nobody's turn is."""
+        """Return how long nobody's turn is: for ever where nobody is watched."""
         first = self._first()
-        until_s = self._next_s if first is None else max(self._next_s, first[0])
-        return max(0.0, until_s - now_s)
+        return inf if first is None else max(0.0, max(self._next_s, first[0]) - now_s)
 
     def overdue_s(self, now_s: float) -> float:
         """Return how late the wallet is whose turn is next."""

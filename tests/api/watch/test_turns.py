@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,7 +33,7 @@ def test_the_longest_wait_comes_first_and_those_that_left_do_not_come() -> None:
     assert [turns.next(now_s) for now_s in (1.0, 2.0, 3.0)] == ["c", "a", "c"]
     turns.set([], 3.5)
     assert turns.next(9.0) is None
-    assert turns.overdue_s(9.0) == 0.0
+    assert (turns.overdue_s(9.0), turns.wait_s(9.0)) == (0.0, inf)
     turns.set(["b"], 9.0)
     assert (turns.overdue_s(11.0), turns.wait_s(9.0)) == (2.0, 0.0)
 
