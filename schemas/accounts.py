@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from hashlib import sha256
 from struct import Struct, error
+from threading import local
 from typing import Final, NamedTuple
 
 import zstandard
@@ -25,8 +26,16 @@ MOST_OF_WALLET: Final = 2_000
 TOO_MANY_ACCOUNTS: Final = "more than 2,000 token accounts, or 1 MiB of them from RPC"
 """Why coverage of a wallet is withdrawn that will not get fewer soon."""
 
-_compressor: Final = zstandard.ZstdCompressor(level=3, write_content_size=True)
-_decompressor: Final = zstandard.ZstdDecompressor()
+
+class _Zstd(local):
+    """Of each thread its own: one that two use at once corrupts data, or ends the process."""
+
+    def __init__(self) -> None:
+        self.compressor = zstandard.ZstdCompressor(level=3, write_content_size=True)
+        self.decompressor = zstandard.ZstdDecompressor()
+
+
+_zstd: Final = _Zstd()
 
 
 class BadAccount(ValueError):
@@ -66,7 +75,7 @@ def followed_of(address: bytes) -> bytes:
 
 def compress(data: bytes) -> bytes:
     """Return the frame of an account's data."""
-    return _compressor.compress(data) if data else b""
+    return _zstd.compressor.compress(data) if data else b""
 
 
 def decompress(frame: bytes, size: int) -> bytes:
@@ -77,7 +86,7 @@ def decompress(frame: bytes, size: int) -> bytes:
         raise BadAccount(f"size is {size}, {MAX_SIZE} is the most an account has")
     else:
         try:
-            data = _decompressor.decompress(frame, max_output_size=size)
+            data = _zstd.decompressor.decompress(frame, max_output_size=size)
         except zstandard.ZstdError as reason:
             raise BadAccount(f"frame of {len(frame)} bytes: {reason}") from None
     if len(data) != size:
