@@ -365,10 +365,13 @@ class Settings(BaseSettings):
         "", description="origins of pages that may call the API, with commas between them"
     )
     api_max_body_kib: int = Field(
-        64, ge=1, le=16_384, description="largest body of a request, in KiB"
+        64,
+        ge=1,
+        le=16_384,
+        description="largest body of a request, in KiB; API_MAX_CONCURRENT_PER_KEY of one key wait",
     )
     api_timeout_s: float = Field(
-        10.0, gt=0, le=300, description="longest time for a request, its body included"
+        10.0, gt=0, le=300, description="longest time for a body to arrive, and then for the answer"
     )
     api_max_concurrent: int = Field(
         256, ge=1, le=100_000, description="requests that a process answers at once"

@@ -63,8 +63,9 @@ class WaitingRoom:
 
     def has_room_for(self, one: Waiting) -> bool:
         """Return whether one that is in may be asked after: neither bound is passed."""
+        of_address = self._of_address.get(one.address, {})
         return len(self._waiting) <= self._most and (
-            len(self._of_address[one.address]) <= self._most_of_address or self._shared(one.address)
+            len(of_address) <= self._most_of_address or self._shared(one.address)
         )
 
     def everybody(self) -> list[Waiting]:

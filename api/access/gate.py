@@ -183,7 +183,11 @@ class Gate:
         try:
             if (price := self._prices.get(scope["path"])) is not None:
                 await self._look(fingerprint, scope)
-                priced = await price(scope, receive, fingerprint)
+                try:
+                    priced = await price(scope, receive, fingerprint)
+                except ClientDisconnect:  # it counts for the rate, like one that was sent whole
+                    await self._admit(fingerprint, scope, 0)
+                    raise
                 receive = priced.receive
                 cost = priced.cost
             else:
@@ -200,12 +204,8 @@ class Gate:
             await self._app(scope, receive, send)
         else:
             scope["state"]["grant"] = grant
-            if scope["method"] == "POST" and scope["path"] not in FREE and priced is None:
-                body = await bodies.read(receive)  # one that does not come holds no turn
-                async with self._batches.take(grant.payer):
-                    await self._pass_on(grant, scope, bodies.again(body, receive), send)
-            else:
-                await self._pass_on(grant, scope, receive, send)
+            is_batch = scope["method"] == "POST" and scope["path"] not in FREE and priced is None
+            await self._pass_on(grant, scope, receive, send, is_batch=is_batch)
 
     async def _look(self, fingerprint: str, scope: Scope) -> None:
         """Raise Problem of a key that is not good: nothing that it sends is read for a price."""
@@ -249,7 +249,9 @@ class Gate:
         else:
             self._failures.found(fingerprint)
 
-    async def _pass_on(self, grant: Grant, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _pass_on(
+        self, grant: Grant, scope: Scope, receive: Receive, send: Send, *, is_batch: bool
+    ) -> None:
         is_answered = False
 
         async def sending(message: Message) -> None:
@@ -265,7 +267,10 @@ class Gate:
             await send(message)
 
         try:
-            await self._app(scope, receive, sending)
+            if is_batch:
+                await self._in_turn(grant, scope, receive, sending)
+            else:
+                await self._app(scope, receive, sending)
             if grant.user is not None and self._accounts is not None:
                 route = scope.get("route")
                 self._accounts.days.count(grant.user, getattr(route, "path", OTHER))
@@ -274,6 +279,16 @@ class Gate:
             if not is_answered and not _is_callers_fault(error, scope):
                 self._charges.give_back_soon(grant)
             raise
+
+    async def _in_turn(self, grant: Grant, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a batch when it is its turn; a body that does not come waits for none."""
+        try:
+            body = await bodies.read(receive)
+        except Problem as problem:  # too large
+            await problems.response(problem, scope)(scope, receive, send)
+            return
+        async with self._batches.take(grant.payer):
+            await self._app(scope, bodies.again(body, receive), send)
 
     def _too_many(self) -> Problem:
         return Problem(

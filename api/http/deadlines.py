@@ -30,6 +30,11 @@ class Deadlines:
             self._look = loop.call_later(self._after_s / _LOOKS, self._go_over, loop)
         return task
 
+    def begin_again(self, task: asyncio.Task[Any], loop: asyncio.AbstractEventLoop) -> None:
+        """Begin the time of a task anew, unless it has ended or is late already."""
+        if task not in self._late and self._since_s.pop(task, None) is not None:
+            self._since_s[task] = loop.time()  # as the last: they are in order
+
     def leave(self, task: asyncio.Task[Any]) -> bool:
         """End the time of a task; return whether it was cancelled because it was late."""
         del self._since_s[task]

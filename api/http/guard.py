@@ -1,11 +1,14 @@
 """Bounds every request: how many at once, how long, how large. What goes wrong inside is answered.
 
+A body has as long to arrive as the answer then has: one that comes late is no fault of the server.
+
 It is inside of CORS, so that pages of other origins can read the problems, too.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from struct import error as StructError  # noqa: N812 - it is an exception
 from typing import Final
 
@@ -57,7 +60,9 @@ class Guard:
         self._running += 1
         body = None
         if scope["method"] == "POST":  # the server holds back what others send
-            body = scope["state"]["body"] = Body(receive, self._body_bytes)
+            body = scope["state"]["body"] = Body(
+                receive, self._body_bytes, lambda: self._deadlines.begin_again(task, loop)
+            )
             receive = body.receive
         is_started = is_late = False
 
@@ -67,7 +72,8 @@ class Guard:
             await send(message)
 
         problem = None
-        task = self._deadlines.enter(asyncio.get_running_loop())
+        loop = asyncio.get_running_loop()
+        task = self._deadlines.enter(loop)
         is_lasting = False
 
         def lasts() -> None:
@@ -120,10 +126,11 @@ class Guard:
 class Body:
     """A request's body, counted as it comes; raises Problem where it is too large."""
 
-    __slots__ = ("_left", "_limit", "_receive", "is_awaited")
+    __slots__ = ("_left", "_limit", "_on_whole", "_receive", "is_awaited")
 
-    def __init__(self, receive: Receive, limit: int) -> None:
+    def __init__(self, receive: Receive, limit: int, on_whole: Callable[[], None]) -> None:
         self._receive = receive
+        self._on_whole = on_whole
         self._limit = self._left = limit
         self.is_awaited = False  # whether somebody waits for the caller to send more of it
 
@@ -141,6 +148,8 @@ class Body:
         self._left -= len(message.get("body", b""))
         if self._left < 0:
             raise self._too_large()
+        if not message.get("more_body", False):
+            self._on_whole()
         return message
 
     def _too_large(self) -> Problem:

@@ -25,6 +25,7 @@ from api.access.grants import Grant
 from api.access.in_flight import InFlight
 from api.access.paces import network
 from api.access.script import Asks
+from api.http import bodies
 from api.http.dispatch import Routes
 from api.http.errors import (
     BUSY,
@@ -206,7 +207,7 @@ class Door:
     ) -> None:
         """Answer a request that sends a payment for these terms."""
         scope, receive, send = caller
-        body = await _read(receive) if scope["method"] == "POST" else b""
+        body = await bodies.read(receive) if scope["method"] == "POST" else b""
         parts = [str(scope["method"]).encode(), _raw(inner), inner["query_string"], body]
         claim = await self._book.claim(paid.id, book.bound(parts))
         if claim == "other":
@@ -453,15 +454,6 @@ def _url(scope: Scope) -> str:
 def _grant(payer: str) -> Grant:
     """Return leave for one request, which has the limits of no plan but those of all requests."""
     return Grant(sha256(f"pay:{payer}".encode()).hexdigest(), ENTERPRISE, "", 0, 1, 0, 0)
-
-
-async def _read(receive: Receive) -> bytes:
-    parts = []
-    while True:
-        message = await receive()
-        parts.append(message.get("body", b""))
-        if not message.get("more_body", False):
-            return b"".join(parts)
 
 
 async def _answered(app: ASGIApp, inner: Scope, body: bytes) -> Answer:

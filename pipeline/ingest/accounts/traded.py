@@ -5,11 +5,14 @@ from __future__ import annotations
 import time
 from typing import Final
 
+import structlog
 from redis.asyncio import Redis
 
 from infra.redis.client import ask
 from schemas.redis_keys import ACTIVE, mint_tags
 from schemas.solana.addresses import key
+
+log = structlog.get_logger(__name__)
 
 LOOK_S: Final = 5.0
 NEWEST: Final = 200  # mints of a partition that one look sees, the last traded of it
@@ -58,4 +61,10 @@ class TradedMints:
             known = seen if newest_ms == since_ms else frozenset()
             self._newest[tag] = newest_ms, known.union(at_newest)
         now_ms = time.time_ns() // 1_000_000
-        return {key(mint.decode()): now_ms for _, mint in sorted(found)}
+        mints: dict[bytes, int] = {}
+        for _, mint in sorted(found):
+            try:
+                mints[key(mint.decode())] = now_ms
+            except ValueError as error:
+                log.warning("a traded mint is no address", mint=mint, reason=str(error))
+        return mints

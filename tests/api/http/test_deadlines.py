@@ -89,3 +89,32 @@ async def test_work_that_answers_a_cancelling_with_an_error_is_late():
     with pytest.raises(LookupError):
         await stubborn()
     assert deadlines.leave(task)
+
+
+async def test_time_that_begins_again_is_whole():
+    deadlines = Deadlines(0.4)
+    loop = asyncio.get_running_loop()
+    ends_s = {}
+
+    async def again():
+        await asyncio.sleep(0.2)
+        deadlines.begin_again(asyncio.current_task(), loop)
+        ends_s["least"] = loop.time() + 0.4
+        await never()
+
+    other = asyncio.create_task(within(deadlines, never()))
+    assert await within(deadlines, again()) == ("cancelled", True)
+    assert loop.time() >= ends_s["least"]
+    assert await other == ("cancelled", True)
+
+
+async def test_what_is_late_or_has_ended_begins_no_more():
+    deadlines = Deadlines(0.1)
+    loop = asyncio.get_running_loop()
+    task = deadlines.enter(loop)
+    with pytest.raises(asyncio.CancelledError):
+        await never()
+    deadlines.begin_again(task, loop)
+    assert deadlines.leave(task)
+    deadlines.begin_again(task, loop)
+    assert await within(deadlines, asyncio.sleep(0)) == ("done", False)

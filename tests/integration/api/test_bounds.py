@@ -338,6 +338,19 @@ def test_bodies_that_do_not_come_hold_up_no_other_batch_of_their_key(strict):
         assert [caller.answer().status for caller in callers] == [408] * len(callers)
 
 
+def test_a_body_that_comes_late_leaves_the_answer_its_time(strict):
+    """Else a key makes the server say 503: by last bytes that come as the time ends."""
+    with ExitStack() as stack:
+        callers = [stack.enter_context(Caller(strict)) for _ in range(4 * BATCHES_AT_ONCE)]
+        lines = ("content-type: application/json", f"content-length: {len(BODY)}")
+        for caller in callers:
+            caller.send(head(strict, "POST", BATCH, *lines) + BODY[:-1])
+        time.sleep(0.85)
+        for caller in callers:
+            caller.can_send(BODY[-1:])
+        assert {caller.answer().status for caller in callers} <= {200, 408}
+
+
 def test_requests_in_a_row_on_one_connection_are_answered_in_order(api):
     with Caller(api) as caller:
         caller.send(head(api) + head(api, "GET", "/nowhere") + head(api, "GET", "/api/health/live"))

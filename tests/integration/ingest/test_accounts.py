@@ -549,6 +549,8 @@ async def test_what_traded_is_seen_once_the_last_traded_of_each_partition_first(
         await trade(3_999, mints[4])
         assert len(seen := await traded.look()) == NEWEST
         assert mints[4] not in seen, "one look sees as many as it may"
+        await redis.zadd(ACTIVE.make(tag=tag), {"no address": 5_000, text(mints[1]): 5_000})
+        assert [*await traded.look()] == [mints[1]], "what is no address keeps no other out"
 
 
 async def has_covered(kafka: str, wallet: bytes, wanted: bool) -> bool:

@@ -19,7 +19,7 @@ from api.access.keys import key_id, new, parse
 from api.access.prices import Priced
 from api.access.users import Identity
 from api.app import create_app
-from api.http.errors import BUSY, STORE_UNAVAILABLE, UNKNOWN_TOKEN, Problem
+from api.http.errors import BODY_TOO_LARGE, BUSY, STORE_UNAVAILABLE, UNKNOWN_TOKEN, Problem
 from api.http.problems import on_problem
 from api.stores.clients import FAILURES
 from infra.local.process import free_port
@@ -467,6 +467,40 @@ async def test_a_key_has_so_many_requests_in_flight_and_no_more(charges, redis, 
             each.set()
         for task in (*tasks, others):
             assert (await task).status_code == 200
+
+
+async def test_a_batch_that_is_cut_off_while_it_waits_for_its_turn_has_its_credit_back(
+    client, make, redis
+):
+    key = await make.text("enterprise")
+    WAITING.clear()
+    sent = [
+        asyncio.create_task(client.post("/api/waits", headers={"x-api-key": key}))
+        for _ in range(BATCHES_AT_ONCE + 2)
+    ]
+    await eventually_async(lambda: len(WAITING) == BATCHES_AT_ONCE)
+    for task in sent:
+        task.cancel()
+    await asyncio.gather(*sent, return_exceptions=True)
+    WAITING.clear()
+    await settled(lambda: spent(redis, key), 0)
+
+
+async def test_a_body_that_turns_out_too_large_says_what_is_left(shell, make):
+    headers = [(b"x-api-key", (await make.text("free")).encode())]
+    scope = {"type": "http", "method": "POST", "path": "/api/batch", "query_string": b""}
+    sent = []
+
+    async def receive():
+        raise Problem(BODY_TOO_LARGE, "as asked")
+
+    async def send(message):
+        sent.append(message)
+
+    await shell(scope | {"headers": headers, "client": ("127.0.0.1", 1)}, receive, send)
+    assert sent[0]["status"] == 413
+    found = {name.lower() for name, _ in sent[0]["headers"]}
+    assert {b"ratelimit", b"ratelimit-policy", b"x-credits-left"} <= found
 
 
 def refused_alone(answer):

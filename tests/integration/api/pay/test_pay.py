@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 from base64 import b64decode, b64encode
 from collections.abc import Iterator
@@ -178,6 +179,29 @@ def test_a_payment_is_bound_to_method_path_query_and_body(
         wire = b64decode(orjson.loads(b64decode(header))["payload"]["transaction"])
         with Redis.from_url(stores.access_redis_url or stores.redis_url) as redis:
             assert redis.hget(PAYMENT.make(id=id_of(wire)), "request") == wanted.encode()
+
+
+def test_a_body_that_is_cut_off_buys_nothing_and_the_payment_stays_good(
+    world: PayWorld, seller: Served
+) -> None:
+    header, had_raw = pay(world, seller.url + PATH), world.revenue_raw
+    body = orjson.dumps({"wallets": [WALLET]})
+    whole = body + b" " * 100  # what is sent of it reads as a batch, too
+    with socket.create_connection((seller.host, seller.port)) as caller:
+        head = (
+            f"POST /pay/api/wallets/batch HTTP/1.1\r\nhost: {seller.host}:{seller.port}\r\n"
+            f"payment-signature: {header}\r\ncontent-type: application/json\r\n"
+            f"content-length: {len(whole)}\r\n\r\n"
+        )
+        caller.sendall(head.encode() + body)
+    answer = httpx.post(
+        f"{seller.url}/pay/api/wallets/batch",
+        content=whole,
+        headers={"payment-signature": header, "content-type": "application/json"},
+        timeout=60,
+    )
+    assert answer.status_code == 200, answer.text
+    assert world.revenue_raw == had_raw + PRICE_RAW
 
 
 def test_a_failure_of_ours_is_not_settled(
