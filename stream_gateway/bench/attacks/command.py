@@ -31,6 +31,7 @@ from stream_gateway.bench.serving import Store
 _SWAPS: Final = 5_000
 _FILES: Final = 3_000
 _CONNECTIONS: Final = 2_000
+_REST_S: Final = 5.0  # between attacks: batches that were let in take seconds
 _AFTERWARDS_S: Final = 2.0  # how long an attack goes on when its first connections are ended
 
 
@@ -91,6 +92,7 @@ def attacks(quick: bool, seconds: float | None, names: Sequence[str]) -> None:
         found: dict[str, Any] = {}
         bars: list[str] = []
         for kind in kinds:
+            asyncio.run(others.ask(min(length, _REST_S)))  # what was asked before is done by then
             long = kind.ended_after_s + _AFTERWARDS_S if kind.ended_after_s else length
             found[kind.name] = _attacked(
                 kind, ports[kind.door] or 0, max(long, length), key_file, others, folder
