@@ -50,7 +50,7 @@ class WaitingRoom:
         elif len(self._waiting) >= self._most:
             self._make_room(self._waiting)
         self._waiting[one] = None
-        # Looked up anew: whoever gave way may have been the last of this address.
+        # `_make_room` may have deleted the entry of this address.
         self._of_address[one.address][one] = None
 
     def leave(self, one: Waiting) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from itertools import cycle
 from secrets import token_hex
 from typing import Any, Final
 
@@ -33,9 +32,6 @@ log = structlog.get_logger(__name__)
 HEAD_BYTES: Final = 16 * 1024
 HEAD_FIELDS: Final = 100
 HEAD_WITHIN_S: Final = 10.0
-# Added in turn, so that a thousand silent connections, opened at once, do not end at once: to end
-# and take on so many in one step of the loop holds up everybody else for 100 ms.
-_STAGGER_S: Final = cycle(n / 64 for n in range(64))
 LAST_REQUEST_WITHIN_S: Final = 0.1  # for what is on its way when the server stops
 JOINED_BYTES: Final = 64 * 1024  # copying more costs as much as writing twice
 
@@ -60,7 +56,6 @@ class BoundedProtocol(HttpToolsProtocol):
         self._is_too_large = False
         self._is_stopping = False
         self._timer: asyncio.TimerHandle | None = None
-        self._head_within_s = HEAD_WITHIN_S + next(_STAGGER_S)
         self._joining: Any = None  # a transport, as far as an answer has need of it
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -97,7 +92,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._is_answering() or self.transport.is_closing():
             return None
         if self._timer is not None:
-            return self._timer.when() - self._head_within_s
+            return self._timer.when() - HEAD_WITHIN_S
         kept = self.timeout_keep_alive_task
         return None if kept is None else kept.when() - self.timeout_keep_alive
 
@@ -191,7 +186,7 @@ class BoundedProtocol(HttpToolsProtocol):
         return self.cycle is not None and not self.cycle.response_complete
 
     def _start_timer(self) -> None:
-        self._timer = self.loop.call_later(self._head_within_s, self._on_late_head)
+        self._timer = self.loop.call_later(HEAD_WITHIN_S, self._on_late_head)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

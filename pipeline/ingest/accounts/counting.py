@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from functools import partial
 from typing import Final
 
 from infra.settings import Settings
-from pipeline.ingest.accounts.subscription import Subscription, wanted_kinds
+from pipeline.ingest.accounts.streams import streams_of, subscription_of
 from pipeline.ingest.intake import Connected
 from pipeline.ingest.stream import Stream
 from schemas.proto.geyser_pb2 import SubscribeUpdate
-from schemas.protocols.registry import KINDS, kind_of
+from schemas.protocols.registry import kind_of
 
 CLOSED: Final = "closed"
 UNWANTED: Final = "of no kind"
@@ -66,15 +65,7 @@ class Counted:
 
 async def count(settings: Settings, counted: Counted) -> None:
     """Count what comes until cancelled; the time runs from the first update."""
-    kinds = wanted_kinds(
-        (kind for of_program in KINDS.values() for kind in of_program),
-        settings.account_groups.split(","),
-    )
-    subscription = Subscription(kinds, settings.account_filters, settings.account_streams)
-    streams = [
-        Stream(settings, partial(subscription.request, number), subscription.explain)
-        for number in range(subscription.streams)
-    ]
+    streams = streams_of(settings, subscription_of(settings))
     works = [stream.start() for stream in streams]
     works += [asyncio.create_task(_take(stream, counted)) for stream in streams]
     try:

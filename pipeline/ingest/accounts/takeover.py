@@ -16,14 +16,14 @@ from pipeline.ingest import metrics as ingest_metrics
 from pipeline.ingest.accounts.coverage import Coverage, read_covered
 from pipeline.ingest.accounts.publisher import LANE, AccountPublisher
 from pipeline.ingest.accounts.requests import read_tracked
-from pipeline.ingest.accounts.subscription import Subscription, wanted_kinds
+from pipeline.ingest.accounts.streams import kinds_of, stream_of, streams_of, subscription_of
+from pipeline.ingest.accounts.subscription import Subscription
 from pipeline.ingest.accounts.tail import AccountTail, read_account_tail
 from pipeline.ingest.accounts.tracked import Tracked
 from pipeline.ingest.standby import Standby
 from pipeline.ingest.stream import Stream
 from schemas.accounts import followed_of, largest_of
 from schemas.proto.tape_pb2 import Covered
-from schemas.protocols.registry import KINDS
 from schemas.topics import SETTLED_ACCOUNTS
 
 log = structlog.get_logger(__name__)
@@ -47,12 +47,8 @@ async def take_over(settings: Settings, lacking: dict[str, str], *, was_fenced: 
 
     Raises KafkaUnreachable, TopicsWrong, LogUnreadable or PublishFailed.
     """
-    kinds = wanted_kinds(
-        (kind for of_program in KINDS.values() for kind in of_program),
-        settings.account_groups.split(","),
-    )
-    subscription = Subscription(kinds, settings.account_filters, settings.account_streams)
-    streams = _streams(settings, subscription)
+    subscription = subscription_of(settings)
+    streams = streams_of(settings, subscription)
     publisher: AccountPublisher | None = None
     try:
         standbys = [Standby(settings, SETTLED_ACCOUNTS, stream.intake) for stream in streams]
@@ -75,13 +71,11 @@ async def take_over(settings: Settings, lacking: dict[str, str], *, was_fenced: 
         for number, standby in enumerate(standbys):
             if not standby.hand_over(tail.settled):
                 await streams[number].close()
-                streams[number] = Stream(
-                    settings, partial(subscription.request, number), subscription.explain
-                )
+                streams[number] = stream_of(settings, subscription, number)
         ingest_metrics.TAKEOVERS.inc()
         lacking.pop(LANE, None)
         log.info("active", lane=LANE, settled_slot=tail.settled, tracked=len(tracked.wallets))
-        coverage = Coverage(kinds, [*covered, *_asked_for(tracked)], tail)
+        coverage = Coverage(kinds_of(settings), [*covered, *_asked_for(tracked)], tail)
         return Taken(publisher, tail, streams, subscription, tracked, coverage)
     except BaseException:
         for stream in streams:
@@ -89,13 +83,6 @@ async def take_over(settings: Settings, lacking: dict[str, str], *, was_fenced: 
         if publisher is not None:
             await publisher.close(0.0)
         raise
-
-
-def _streams(settings: Settings, subscription: Subscription) -> list[Stream]:
-    return [
-        Stream(settings, partial(subscription.request, number), subscription.explain)
-        for number in range(subscription.streams)
-    ]
 
 
 def _asked_for(tracked: Tracked) -> list[Covered]:

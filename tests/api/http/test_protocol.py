@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from contextlib import ExitStack
-from itertools import pairwise
 
 import pytest
 from fastapi import FastAPI
 
-# private `_timer`: when a connection would be ended, without waiting for it.
-from api.http.protocol import HEAD_WITHIN_S, bounded
+from api.http.protocol import bounded
 from api.server import server_of
 from infra.settings import Settings
 from tests.support.waiting import eventually_async
@@ -78,21 +75,3 @@ async def test_an_idle_connection_ends_with_nothing_said():
         listening.stop()
         assert await read_all(connection) == b""
     server.close()
-
-
-async def test_silent_connections_opened_at_once_do_not_end_at_once():
-    listening = Listening()
-    loop = asyncio.get_running_loop()
-    server = await loop.create_server(listening.protocol, "127.0.0.1", 0)
-    began_s = loop.time()
-    with ExitStack() as opened:
-        for _ in range(8):
-            opened.enter_context(socket.create_connection(server.sockets[0].getsockname()))
-        connections = listening.server.server_state.connections
-        await eventually_async(lambda: len(connections) == 8)
-        waited_s = loop.time() - began_s
-        ends_s = sorted(each._timer.when() - began_s for each in connections)
-    server.close()
-    assert ends_s[0] >= HEAD_WITHIN_S
-    assert ends_s[-1] < HEAD_WITHIN_S + 1 + waited_s
-    assert min(b - a for a, b in pairwise(ends_s)) > 0.005
