@@ -134,6 +134,10 @@ class GeyserClient:
             floor, began = self._checkpoint.floor, time.monotonic()
             try:
                 await self._stream(from_slot)
+            except asyncio.CancelledError as cancelled:
+                # The frames of its traceback keep the call, and a call its connection, for as
+                # long as anybody knows this task.
+                raise cancelled.with_traceback(None) from None
             except StreamEnded as end:
                 metrics.CONNECTED.set(0)
                 metrics.RECONNECTS.labels(end.reason).inc()
@@ -189,7 +193,8 @@ class GeyserClient:
         try:
             await self._read(call, from_slot)
         except asyncio.CancelledError:
-            if self._silent:
+            task = asyncio.current_task()
+            if self._silent and not (task and task.cancelling()):
                 raise StreamEnded("silent", f"no update for {SILENCE_S:.0f} s") from None
             raise
         finally:
