@@ -42,13 +42,18 @@ from api.access.grants import Grant, Refusal
 from api.access.in_flight import InFlight, Turns
 from api.access.paces import Pace
 from api.access.prices import Price, Priced
+from api.access.refused_bodies import RefusedBodies
 from api.access.user_sessions import UserSessions
 from api.http import bodies, problems
 from api.http.errors import (
     CONCURRENCY_EXCEEDED,
     CREDITS_SPENT,
+    KEY_REVOKED,
+    KEY_UNKNOWN,
+    NOT_IN_PLAN,
     RATE_EXCEEDED,
     TOO_MANY_FAILURES,
+    USER_SUSPENDED,
     Problem,
 )
 from api.stores.clients import unavailable
@@ -61,7 +66,9 @@ FREE: Final = frozenset({HEALTH, "/api/usage", "/websocket-ticket"})
 """Paths that cost no credit. They count for the rate."""
 
 _COST: Final = 1
-_OF_THE_PLAN: Final = (RATE_EXCEEDED, CREDITS_SPENT)
+_OF_THE_KEY: Final = (KEY_UNKNOWN, KEY_REVOKED, USER_SUSPENDED, NOT_IN_PLAN)
+_REFUSED: Final = (RATE_EXCEEDED, CREDITS_SPENT, *_OF_THE_KEY)
+"""What a route says itself where it answers refusals."""
 BATCHES_AT_ONCE: Final = 4
 """Of one key: so many take the process some 60 ms, for which all others wait."""
 _RETRY_AFTER_S: Final = 1
@@ -119,6 +126,7 @@ class Gate:
         self._in_flight = InFlight(most_in_flight)
         self._batches = Turns(BATCHES_AT_ONCE)
         self._failures = failures
+        self._refused_bodies = RefusedBodies()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer or pass on one request."""
@@ -182,7 +190,9 @@ class Gate:
         priced: Priced | None = None
         try:
             if (price := self._prices.get(scope["path"])) is not None:
-                await self._look(fingerprint, scope)
+                if (refused := await self._look(fingerprint, scope)) is not None:
+                    priced = await self._price_refused(price, fingerprint, scope, receive)
+                    raise refused
                 try:
                     priced = await price(scope, receive, fingerprint)
                 except ClientDisconnect:  # it counts for the rate, like one that was sent whole
@@ -194,9 +204,9 @@ class Gate:
                 cost = 0 if scope["path"] in FREE else _COST
             grant = await self._admit(fingerprint, scope, cost)
         except Problem as problem:
-            if priced is not None and priced.answers_refusals and problem.kind in _OF_THE_PLAN:
+            if priced is not None and priced.answers_refusals and problem.kind in _REFUSED:
                 scope["state"]["refusal"] = problem
-                await self._app(scope, receive, send)
+                await self._app(scope, priced.receive, send)
                 return
             await problems.response(problem, scope)(scope, receive, send)
             return
@@ -207,21 +217,37 @@ class Gate:
             is_batch = scope["method"] == "POST" and scope["path"] not in FREE and priced is None
             await self._pass_on(grant, scope, receive, send, is_batch=is_batch)
 
-    async def _look(self, fingerprint: str, scope: Scope) -> None:
-        """Raise Problem of a key that is not good: nothing that it sends is read for a price."""
+    async def _look(self, fingerprint: str, scope: Scope) -> Problem | None:
+        """Return why a key is refused, None of a good one; raises Problem where nobody looks."""
         if _given(scope) is not None:
-            return
+            return None
         address = _address(scope)
-        self._failures.check(address, fingerprint)
+        try:
+            self._failures.check(address, fingerprint)
+        except Problem as problem:
+            if problem.kind not in _OF_THE_KEY:
+                raise
+            return problem
         if self._failures.knows(fingerprint):
-            return
+            return None
         try:
             refusal = await self._charges.look(fingerprint)
         except (RedisError, OSError) as error:
             raise unavailable(STORE, error) from None
         self._note(address, fingerprint, refusal)
-        if refusal is not None:
-            raise _refused(refusal)
+        return None if refusal is None else _refused(refusal)
+
+    async def _price_refused(
+        self, price: Price, fingerprint: str, scope: Scope, receive: Receive
+    ) -> Priced | None:
+        """Price the request of a key that is refused, None where its body is not read."""
+        again = await self._refused_bodies.read(scope, receive)
+        if again is None:
+            return None
+        try:
+            return await price(scope, again, fingerprint)
+        except Problem:  # the key is what is wrong first
+            return None
 
     async def _admit(self, fingerprint: str, scope: Scope, cost: int) -> Grant | None:
         """Return what a key grants, None for health without Redis; raises Problem."""

@@ -15,8 +15,8 @@ class Priced:
     cost: int  # credits
     receive: Receive  # gives the body once more
     answers_refusals: bool
-    """Whether the route says itself that the rate or the credits are used up. It then finds that
-    Problem as `refusal` in the request's state, and no `grant`."""
+    """Whether the route says itself that the key is refused, or that the rate or the credits are
+    used up. It then finds that Problem as `refusal` in the request's state, and no `grant`."""
 
 
 Price = Callable[[Scope, Receive, str], Awaitable[Priced]]

@@ -1,9 +1,9 @@
 """What a message of MCP costs: a `tools/call` one credit, all others none.
 
 A body is read before it is paid for, so it is bounded by the guard, and by how many requests of a
-key run at once; the gate has seen before that the key is good. A page of another origin is refused
-here, before anything is charged: a browser that a page leads to this server by a name of its own
-(DNS rebinding) is refused by `Host` already.
+key run at once; the gate has seen before that the key is good, or has read little. A page of
+another origin is refused here, before anything is charged: a browser that a page leads to this
+server by a name of its own (DNS rebinding) is refused by `Host` already.
 """
 
 from __future__ import annotations

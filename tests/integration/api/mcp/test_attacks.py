@@ -13,6 +13,7 @@ import pytest
 
 from api.access import register, users
 from api.access.keys import key_id, new, parse
+from api.access.refused_bodies import AT_ONCE, MOST_BYTES
 from api.access.users import Identity
 from api.http.errors import Problem
 from api.mcp.routes import PING_S
@@ -231,13 +232,39 @@ async def test_a_body_over_the_limit_is_refused(four, http) -> None:
 
 @pytest.mark.parametrize("path", ["/mcp", "/mcp/messages?session_id=" + "0" * 48])
 async def test_a_key_that_was_made_up_is_not_waited_for(four, path) -> None:
-    """A client that sends a body slowly, or never, holds no slot with an unknown key."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", httpx.URL(four[0].url).port)
-    head = f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nx-api-key: {new()}\r\n"
-    writer.write(f"{head}content-type: application/json\r\ncontent-length: 100\r\n\r\n{{".encode())
-    answer = await reader.readuntil(b"\r\n\r\n")
-    assert answer.startswith(b"HTTP/1.1 401 "), answer
-    writer.close()
+    """Clients that send a body slowly, or never, hold no slot with an unknown key."""
+
+    async def refused(key: str, sizes: str) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", httpx.URL(four[0].url).port)
+        head = f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nx-api-key: {key}\r\n{sizes}\r\n"
+        writer.write(f"{head}content-type: application/json\r\n\r\n1".encode())
+        answer = await reader.readuntil(b"\r\n\r\n")
+        assert answer.startswith(b"HTTP/1.1 401 "), answer
+        writer.close()
+
+    long = f"content-length: {MOST_BYTES + 1}"
+    await asyncio.gather(
+        refused(new(), long),
+        refused(new(), "transfer-encoding: chunked"),
+        *(refused(new(), "content-length: 100") for _ in range(AT_ONCE + 4)),
+    )
+
+
+async def test_a_call_with_an_unknown_key_is_an_error_of_the_tool(four, http) -> None:
+    """All else that such a client asks for is refused by HTTP: it is not let in."""
+    headers = {**ACCEPT, "x-api-key": new()}
+    for _ in range(3):  # in whichever process, remembered or not
+        answer = await http.post("/mcp", headers=headers, json=call())
+        assert answer.status_code == 200
+        result = answer.json()["result"]
+        refused = json.loads(result["content"][0]["text"])
+        assert (result["isError"], refused["status"], refused["code"]) == (True, 401, "key_unknown")
+    for message in (INITIALIZE, {**call(), "method": "tools/list"}):
+        answer = await http.post("/mcp", headers=headers, json=message)
+        assert await code_of(answer) == (401, "key_unknown")
+    too_long = {**call(), "padding": " " * MOST_BYTES}
+    answer = await http.post("/mcp", headers=headers, json=too_long)
+    assert await code_of(answer) == (401, "key_unknown")
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "PATCH"])

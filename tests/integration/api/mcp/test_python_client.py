@@ -17,6 +17,7 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from redis import Redis
 
+from api.access import register
 from api.access.keys import new, parse
 from api.mcp.cutting import cut
 from schemas.plans import FREE as FREE_PLAN
@@ -176,6 +177,26 @@ async def test_calls_beyond_the_credits_are_errors_of_the_tool(
         result = await session.call_tool("get_holdings", {"wallet": WALLET})
         assert (result.is_error, content_of(result)["code"]) == (True, "credits_spent")
         assert len((await session.list_tools()).tools) == len(NAMES)  # which costs none
+
+
+async def test_a_key_that_is_revoked_in_a_session_is_an_error_of_the_tool(
+    four, make_key, stores
+) -> None:
+    key = await asyncio.to_thread(make_key, "free")
+    redis = register.connect(stores)
+    try:
+        async with session_of(four[0].url, key, "http") as session:
+            assert not (await session.call_tool("get_holdings", {"wallet": WALLET})).is_error
+            await register.revoke(redis, parse(key), await register.now_ms(redis))
+            result = await session.call_tool("get_holdings", {"wallet": WALLET})
+            refused = content_of(result)
+            assert (result.is_error, refused["status"], refused["code"]) == (
+                True,
+                403,
+                "key_revoked",
+            )
+    finally:
+        await redis.aclose()
 
 
 @pytest.mark.parametrize("transport", ["http", "sse"])
