@@ -106,7 +106,9 @@ def wanted_kinds(kinds: Iterable[Kind], groups: Collection[str]) -> tuple[Kind, 
 
 
 def _by_kind(kinds: Sequence[Kind]) -> dict[str, SubscribeRequestFilterAccounts]:
-    return {kind.name: _of_kind(kind) for kind in kinds}
+    # A node takes 4 KiB of names in all, which those of 250 kinds would exceed, and repeats them
+    # with every update: numbers.
+    return {f"{number}": _of_kind(kind) for number, kind in enumerate(kinds)}
 
 
 def _of_kind(kind: Kind) -> SubscribeRequestFilterAccounts:
@@ -125,7 +127,7 @@ def _by_owner(kinds: Sequence[Kind]) -> dict[str, SubscribeRequestFilterAccounts
     owners = sorted({text(kind.program) for kind in kinds})
     shares = (owners[at : at + OWNERS_A_FILTER] for at in range(0, len(owners), OWNERS_A_FILTER))
     return {
-        f"owners_{number}": SubscribeRequestFilterAccounts(owner=share)
+        f"{number}": SubscribeRequestFilterAccounts(owner=share)
         for number, share in enumerate(shares)
     }
 
