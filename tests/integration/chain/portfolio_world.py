@@ -3,7 +3,8 @@
 Still accounts have made-up addresses, and little of what surrounds them on mainnet.
 `PortfolioWorld` serves them where the programs keep them and as long as the programs allocate them,
 beside the names of NFTs, the vaults of pools and the account of a partial unstaking. Of what they
-count nothing is changed; pools of concentrated liquidity have the price of their tick.
+count nothing is changed; pools of concentrated liquidity have the price of their tick, and those of
+AMM v4 have just counted Raydium's part of what they earned.
 """
 
 from __future__ import annotations
@@ -158,6 +159,9 @@ def _beside(
                 if vault not in accounts:
                     mint = write.data[at : at + 32]
                     yield vault, (TOKEN_PROGRAM, 1, token(mint, write.address, 1))
+        elif kind.name == "raydium_amm_pool":
+            at = write.data[592:624]
+            yield at, (write.owner, 1, counted(accounts[at].data, write.data, accounts))
         elif kind.name == "loopscale_strategy":
             mint, idle = write.data[42:74], write.data[148:156]
             elsewhere = write.data[188:196]
@@ -173,6 +177,22 @@ def _beside(
                 sha256(write.address).digest(),
                 (write.owner, 1, (unstaking + total).ljust(156, b"\0")),
             )
+
+
+def counted(targets: bytes, pool: bytes, accounts: Mapping[bytes, AccountWrite]) -> bytes:
+    """Return target orders of a pool of AMM v4 all of whose profit is counted."""
+    scale = _u64(pool, 120)
+    coin, pc = (
+        (_u64(accounts[pool[vault_at : vault_at + 32]].data, 64) - _u64(pool, profit_at))
+        * scale
+        // 10 ** _u64(pool, decimals_at)
+        for vault_at, profit_at, decimals_at in ((336, 192, 32), (368, 200, 40))
+    )
+    return targets[:1024] + pc.to_bytes(16, "little") + coin.to_bytes(16, "little") + targets[1056:]
+
+
+def _u64(data: bytes, at: int) -> int:
+    return int.from_bytes(data[at : at + 8], "little")
 
 
 def metadata(mint: bytes, name: str) -> bytes:

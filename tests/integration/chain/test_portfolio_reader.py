@@ -23,15 +23,18 @@ Where it says something else than we, the bytes decide:
   dollars of then, in tokens of now.
 - Drift's insurance fund: it counts all shares of a stake; of those whose withdrawal is requested
   the program pays at most what they were worth at the request.
+- AMM v4: it has the pools from an API of Raydium, whose reserves are the vaults less the profit
+  that waits there. A withdrawal takes Raydium's part of what was earned since that was counted, so
+  here it has just been counted.
+- DefiTuna: it rounds up what liquidity is worth, which the program rounds down.
+- Raydium's farms: rewards are those of the last count, which here is the slot that is asked for.
 - Loopscale's loans: its layout is an older one, where `last_interest_updated_time` was the interest
   that is repaid.
 - A bet of Drift is a value to it, one of Jupiter Perps its collateral and size, a YT of Exponent an
   amount of its asset, and a share of Voltr or of a vault of Kamino a value.
 
-`LEFT_OUT` and `LINES_LEFT_OUT` say what it does not show. Not compared: AMM v4, whose pools it has
-from an API of Raydium; farms of Raydium and Meteora, orders, DCA and vesting of Streamflow, which
-the demo wallets have none of or we do not read. It does not know Jupiter Lend, Offerbook, Solstice,
-Solana Mobile, Tribeca, and Exponent's second version.
+`LEFT_OUT` and `LINES_LEFT_OUT` say what it does not show, `SILENT` what is not compared. It does
+not know Jupiter Lend, Offerbook, Solstice, Solana Mobile, Tribeca, and Exponent's second version.
 """
 
 from __future__ import annotations
@@ -66,6 +69,7 @@ SOL: Final = "So11111111111111111111111111111111111111112"
 NATIVE: Final = "11111111111111111111111111111111"  # SOL of a stake, as it writes it
 USDC: Final = "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"
 EXPONENT_API: Final = "https://web-api.exponent.finance/api/markets"
+RAYDIUM_API: Final = "https://api-v3.raydium.io/pools/info/list"
 USD_OF: Final = {SOL: 150, NATIVE: 150}  # of all others 1
 ROUNDED: Final = Fraction(1, 10**9)
 
@@ -90,6 +94,7 @@ ROUTES: Final[dict[str, tuple[str, ...]]] = {
     "parcl": ("positions", "lp", "staking"),
     "perena": ("positions",),
     "pyth": ("staking",),
+    "raydium_amm_v4": ("liquidity",),
     "raydium_clmm": ("liquidity",),
     "raydium_cpmm": ("liquidity",),
     "realms": ("deposits",),
@@ -106,6 +111,7 @@ FETCHERS: Final = {
     "adrena-staking": "adrena",
     "carrot-deposits": "carrot",
     "defituna-lending": "defituna",
+    "defituna-positions": "defituna",
     "drift-deposits": "drift",
     "exponent-liquidity": "exponent",
     "exponent-trade": "exponent",
@@ -124,6 +130,8 @@ FETCHERS: Final = {
     "parcl-margin": "parcl",
     "parcl-staking": "parcl",
     "pyth-staking": "pyth",
+    "raydium-farms": "raydium_amm_v4",
+    "raydium-farms-v6": "raydium_amm_v4",
     "realms-deposits": "realms",
     "staratlas-lockers": "star_atlas",
     "staratlas-staking": "star_atlas",
@@ -135,7 +143,6 @@ TOKENS: Final = "wallet-tokens-solana"
 """The fetcher of positions that a wallet's tokens lead to; and of tokens that are none."""
 PERPS: Final = "jupiter-exchange-perpetual"
 SILENT: Final = {
-    "defituna-positions": "leveraged liquidity over Whirlpools; the demo wallet's is over Fusion",
     "jupiter-exchange-dca": "no route serves open orders",
     "jupiter-exchange-limit": "no route serves open orders",
     "jupiter-exchange-perpetual-borrow": "loans against JLP, which no demo wallet has",
@@ -143,8 +150,6 @@ SILENT: Final = {
     "kamino-orders": "no route serves open orders",
     "meteora-dlmm-vaults": "vaults of launches, which we do not read",
     "meteora-farms": "farms of DAMM v1, which we do not read",
-    "raydium-farms": "farms, which we do not read",
-    "raydium-farms-v6": "farms, which we do not read",
     "streamflow-merkles": "airdrops, which we do not read",
     "streamflow-vesting": "streams, which we do not read",
     "wormhole-legacy-staking": "stakes of an earlier program, which we do not read",
@@ -159,7 +164,6 @@ REMOTE: Final = {
     "meteora-dlmm",
     "native-stake-solana-validators",
     "orca-whirlpools-stats",
-    "raydium-lp-tokens-api",
 }
 """Jobs that ask a service that is not the chain, and fail."""
 IS_ONE: Final = {"jupiter_dao", "meteora_s2e"}
@@ -212,7 +216,7 @@ def ours(protocol: str) -> Amounts:
 def counted(position: Position) -> Iterator[tuple[str, bytes, Fraction]]:
     """Yield side, mint and amount of a position's lines, without those that it does not have."""
     kind = position.account.kind.name
-    if kind in LEFT_OUT:
+    if is_left_out(position):
         return
     if kind == "exponent_yield_position":
         assert position.market is not None
@@ -248,8 +252,15 @@ def counted(position: Position) -> Iterator[tuple[str, bytes, Fraction]]:
         yield "owed", position.assets[1].mint, Fraction(-u64(position, 180))
 
 
+def is_left_out(position: Position) -> bool:
+    kind = position.account.kind.name
+    if kind == "defituna_lp_position":
+        kind += f" of {kind_at(text(position.account.data[43:75]))}"
+    return kind in LEFT_OUT
+
+
 LEFT_OUT: Final = {
-    "defituna_lp_position": "it knows those over Whirlpools",
+    "defituna_lp_position of fusion_pool": "it knows those over Whirlpools",
     "defituna_spot_position": "it does not know them",
     "exponent_market": "LP tokens in the wallet: it knows those that are deposited",
     "loopscale_vault": "what a share is worth is not published; it takes a part of the principal",
@@ -347,7 +358,7 @@ def by_token(line: Mapping[str, Any]) -> tuple[str, Line, Fraction] | None:
     if (wallet, token) not in tokens().by_mint:
         return None
     protocol, position = tokens().by_mint[wallet, token]
-    if position.account.kind.name in LEFT_OUT or protocol in NFTS:
+    if is_left_out(position) or protocol in NFTS:
         return None
     account, asset = text(position.account.address), text(position.assets[0].mint)
     if mint == token != asset:  # it has no more than the value of a share
@@ -466,6 +477,52 @@ def exponent_markets() -> list[dict[str, Any]]:
     return answer
 
 
+def raydium_pools() -> dict[str, Any]:
+    """Return what Raydium's API says of AMM v4's pools: reserves without the profit that waits."""
+    found: list[dict[str, Any]] = []
+    for pool in there().values():
+        if pool.kind.name != "raydium_amm_pool":
+            continue
+        sides = [
+            raydium_side(pool.data, decimals_at, profit_at, vault_at, mint_at)
+            for decimals_at, profit_at, vault_at, mint_at in (
+                (32, 192, 336, 400),
+                (40, 200, 368, 432),
+            )
+        ]
+        lp_mint = text(pool.data[464:496])
+        decimals = tokens().decimals[lp_mint]
+        found.append(
+            {
+                "id": text(pool.address),
+                "mintA": sides[0][0],
+                "mintB": sides[1][0],
+                "mintAmountA": sides[0][1],
+                "mintAmountB": sides[1][1],
+                "lpMint": {"address": lp_mint, "decimals": decimals},
+                "lpAmount": int.from_bytes(pool.data[720:728], "little") / 10**decimals,
+                "tvl": 10**6,
+                "feeRate": 0.0025,
+                "day": {"volume": 0, "volumeFee": 0, "apr": 0},
+                "week": {"apr": 0},
+            }
+        )
+    return {"data": {"count": len(found), "data": found, "hasNextPage": False}}
+
+
+def raydium_side(
+    pool: bytes, decimals_at: int, profit_at: int, vault_at: int, mint_at: int
+) -> tuple[dict[str, Any], float]:
+    """Return a mint of a pool, and its reserve."""
+    decimals, profit_raw = (
+        int.from_bytes(pool[at : at + 8], "little") for at in (decimals_at, profit_at)
+    )
+    vault = there()[pool[vault_at : vault_at + 32]].data
+    reserve_raw = int.from_bytes(vault[64:72], "little") - profit_raw
+    mint = {"address": text(pool[mint_at : mint_at + 32]), "decimals": decimals}
+    return mint, reserve_raw / 10**decimals
+
+
 async def asked() -> dict[str, Any]:
     """Return what it finds on a local chain with the demo wallets' accounts."""
     options = ServerOptions(grpc_port=0, rpc_port=0)
@@ -480,7 +537,7 @@ async def asked() -> dict[str, Any]:
             "rpc": f"http://127.0.0.1:{chain.rpc_port}",
             "now_ms": GENESIS.time_s * 1_000,
             "prices": tokens().prices(),
-            "answers": {EXPONENT_API: {"data": exponent_markets()}},
+            "answers": {EXPONENT_API: {"data": exponent_markets()}, RAYDIUM_API: raydium_pools()},
             "wallets": [text(each) for each in ADDRESSES.values()],
         }
         out, err = await asyncio.wait_for(node.communicate(json.dumps(question).encode()), ANSWER_S)

@@ -453,51 +453,66 @@ function defituna() {
     tick_current_index: TICK,
     last_swap_timestamp: clock.start_s,
   });
+  const orca = new Program("whirLbMiicVdio4qvUfM5KAg6Ct8VwpYzGff3uctyCc", "p19-orca_whirlpools.json");
+  const whirlpool = orca.put(named("defituna-whirlpool"), "Whirlpool", 653, {
+    tick_spacing: 64,
+    fee_rate: 3000,
+    liquidity: 7n * 10n ** 13n,
+    sqrt_price: SQRT_PRICE,
+    tick_current_index: TICK,
+    token_mint_a: SOL,
+    token_vault_a: named("defituna-whirlpool-sol"),
+    token_mint_b: USDC,
+    token_vault_b: named("defituna-whirlpool-usdc"),
+  });
   const threshold = 0.85;
-  tuna.put(tuna.derived("market", pool), "Market", 348, {
-    version: 1,
-    market_maker: "Fusion",
-    pool,
-    max_leverage: 5_090_000,
-    liquidation_threshold: threshold * 1e6,
-    vault_a: sols,
-    vault_b: dollars,
-  });
-  const pair = { authority: TRADER, pool, mint_a: SOL, mint_b: USDC, market_maker: "Fusion" };
-  const [liquidity, lower, upper] = [132n * 10n ** 9n, -19_968, -17_984];
-  const [loanA, loanB, left] = [sol(8), usd(1e3), [sol(0.1), usd(3)]];
-  tuna.put(named("defituna-lp"), "TunaLpPosition", 339, {
-    version: 1,
-    ...pair,
-    position_mint: named("defituna-lp-nft"),
-    liquidity,
-    tick_lower_index: lower,
-    tick_upper_index: upper,
-    loan_shares_a: loanA,
-    loan_shares_b: loanB,
-    leftovers_a: left[0],
-    leftovers_b: left[1],
-    tick_entry_index: TICK,
-    entry_sqrt_price: SQRT_PRICE,
-  });
   const inB = ([a, b]) => Number(a) * 0.15 + Number(b);
-  const held = amountsOf(liquidity, lower, upper).map((each, at) => each + left[at]);
-  const debts = [up(loanA, owedA), up(loanB, owedB)];
-  const lines = [
-    ["supply", SOL, about(held[0])],
-    ["supply", USDC, about(held[1])],
-    ["borrow", SOL, debts[0]],
-    ["borrow", USDC, debts[1]],
-    ["reward", SOL, null],
-    ["reward", USDC, null],
-  ];
-  const health = (threshold * inB(held)) / inB(debts);
-  position(TRADER, "defituna", "positions", lines, { health, in_range: true });
+  const pair = (of, maker) => ({ authority: TRADER, pool: of, mint_a: SOL, mint_b: USDC, market_maker: maker });
+  const leveraged = (name, of, maker, liquidity, [lower, upper], [loanA, loanB], left) => {
+    tuna.put(tuna.derived("market", of), "Market", 348, {
+      version: 1,
+      market_maker: maker,
+      pool: of,
+      max_leverage: 5_090_000,
+      liquidation_threshold: threshold * 1e6,
+      vault_a: sols,
+      vault_b: dollars,
+    });
+    tuna.put(named(name), "TunaLpPosition", 339, {
+      version: 1,
+      ...pair(of, maker),
+      position_mint: named(`${name}-nft`),
+      liquidity,
+      tick_lower_index: lower,
+      tick_upper_index: upper,
+      loan_shares_a: loanA,
+      loan_shares_b: loanB,
+      leftovers_a: left[0],
+      leftovers_b: left[1],
+      tick_entry_index: TICK,
+      entry_sqrt_price: SQRT_PRICE,
+    });
+    const held = amountsOf(liquidity, lower, upper).map((each, at) => each + left[at]);
+    const debts = [up(loanA, owedA), up(loanB, owedB)];
+    const lines = [
+      ["supply", SOL, about(held[0])],
+      ["supply", USDC, about(held[1])],
+      ["borrow", SOL, debts[0]],
+      ["borrow", USDC, debts[1]],
+      ["reward", SOL, null],
+      ["reward", USDC, null],
+    ];
+    const health = (threshold * inB(held)) / inB(debts);
+    position(TRADER, "defituna", "positions", lines, { health, in_range: true });
+  };
+  const range = [-19_968, -17_984];
+  leveraged("defituna-lp", pool, "Fusion", 132n * 10n ** 9n, range, [sol(8), usd(1e3)], [sol(0.1), usd(3)]);
+  leveraged("defituna-orca-lp", whirlpool, "Orca", 9n * 10n ** 10n, range, [sol(5), usd(700)], [sol(0.2), usd(4)]);
 
   const [amount, loan] = [sol(30), usd(2.2e3)];
   tuna.put(named("defituna-spot"), "TunaSpotPosition", 346, {
     version: 1,
-    ...pair,
+    ...pair(pool, "Fusion"),
     position_token: "A",
     collateral_token: "B",
     amount,

@@ -1,9 +1,10 @@
-// Shares of pools that nobody trades in, and emissions of marginfi.
+// Shares of pools that nobody trades in, farms of them, and emissions of marginfi.
 const {
   about,
   amountsOf,
   balance,
   clock,
+  DAY_S,
   LENDER,
   mint,
   named,
@@ -21,6 +22,7 @@ const {
 
 const AMOUNTS = [sol(2e3), usd(300e3)];
 const SIDES = [SOL, USDC];
+const SUPPLY = sol(24e3); // of the LP token of AMM v4
 
 function vaults(name) {
   return SIDES.map((of, at) => balance(named(`${name}-vault-${at}`), of, named(`${name}-authority`), AMOUNTS[at]));
@@ -34,8 +36,8 @@ function shares(name, title, symbol, wallet, supply, own) {
 
 function ammV4() {
   const program = new Program("675kPX9MHTjS2zt1qfr1NYHuzeLXfQM9H24wFSUt1Mp8");
-  const [supply, own] = [sol(24e3), sol(60)];
-  const { lp, lines } = shares("amm", "Raydium SOL-USDC", "RAYLP", TRADER, supply, own);
+  const own = sol(60);
+  const { lp, lines } = shares("amm", "Raydium SOL-USDC", "RAYLP", TRADER, SUPPLY, own);
   const [coin, pc] = vaults("amm");
   const targets = program.placed(named("amm-targets"), 2208, "", {});
   program.placed(named("amm-pool"), 752, "", {
@@ -51,11 +53,64 @@ function ammV4() {
     432: USDC,
     464: lp,
     592: targets,
-    720: supply,
+    720: SUPPLY,
   });
   // Of what trades earned, which is all that it has, 12 of 100 are Raydium's.
   const kept = lines.map(([role, of, raw]) => [role, of, about((raw * 88n) / 100n)]);
   position(TRADER, "raydium_amm_v4", "liquidity", kept);
+}
+
+// A farm of each version with LP tokens of that pool, and what they earned by the last slot.
+function farms() {
+  const lp = named("amm-lp");
+  const staked = (name, version, farmBytes, ledgerBytes, [all, own], [sols, dollars], farm, ledger) => {
+    const program = new Program(version);
+    const held = balance(named(`${name}-lp`), lp, named(`${name}-authority`), all);
+    const sides = SIDES.map((of, at) => balance(named(`${name}-reward-${at}`), of, named(`${name}-authority`), AMOUNTS[at]));
+    const address = program.placed(named(name), farmBytes, "", farm(held, sides));
+    program.placed(named(`${name}-ledger`), ledgerBytes, "", ledger(address, own));
+    const lines = SIDES.map((of, at) => ["supply", of, about((AMOUNTS[at] * own * 88n) / (SUPPLY * 100n))]);
+    if (dollars) lines.push(["reward", USDC, dollars]);
+    if (sols) lines.push(["reward", SOL, sols]);
+    position(TRADER, "raydium_amm_v4", "liquidity", lines);
+  };
+  staked(
+    "farm-v3",
+    "EhhTKczWMGQt46ynNeRX1WfeagwwJd7ufHvCDjRxjo5Q",
+    200,
+    232,
+    [sol(500), sol(10)],
+    [0n, usd(5)],
+    (held, [, dollars]) => ({ 0: 1, 16: held, 48: dollars, 168: 700_000, 184: clock.start_slot, 192: 1_000 }),
+    (farm, own) => ({ 0: 1, 8: farm, 40: TRADER, 72: own, 80: usd(2) }),
+  );
+  staked(
+    "farm-v5",
+    "9KEPoZmtHUrBbhWN1v1KWLMkkvwY6WLtAVUCPRtRjP4z",
+    224,
+    248,
+    [sol(800), sol(20)],
+    [sol(0.15), usd(7)],
+    (held, [sols, dollars]) => ({
+      ...{ 0: 1, 16: held, 48: dollars, 88: 4n * 10n ** 11n, 104: 1_000, 112: Buffer.from([1]) },
+      ...{ 113: sols, 160: 10n ** 13n, 176: 2_000, 184: clock.start_slot },
+    }),
+    (farm, own) => ({ 0: 1, 8: farm, 40: TRADER, 72: own, 80: usd(1), 96: sol(0.05) }),
+  );
+  staked(
+    "farm-v6",
+    "FarmqiPv5eAj3j1GMdMCMUGXqPUvmquZtMy86QH6rzhG",
+    1976,
+    296,
+    [sol(900), sol(30)],
+    [0n, usd(5)],
+    (held, [, dollars]) => ({
+      ...{ 8: 1, 24: 1, 32: 10n ** 15n, 72: lp, 104: held },
+      ...{ 136: 1, 144: clock.start_s - 9 * DAY_S, 152: clock.start_s + 81 * DAY_S, 160: clock.start_s },
+      ...{ 168: usd(9e3), 176: usd(900), 192: 1_000, 200: 3n * 10n ** 11n, 216: dollars, 248: USDC },
+    }),
+    (farm, own) => ({ 8: 1, 16: farm, 48: TRADER, 80: own, 88: usd(4) }),
+  );
 }
 
 function cpmm() {
@@ -180,4 +235,4 @@ function marginfiEmissions() {
   position(STAKER, "marginfi", "rewards", [["reward", USDC, earned]]);
 }
 
-module.exports = [ammV4, cpmm, dlmm, dammV2, marginfiEmissions];
+module.exports = [ammV4, farms, cpmm, dlmm, dammV2, marginfiEmissions];
