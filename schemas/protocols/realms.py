@@ -1,17 +1,24 @@
 """SPL Governance, known as Realms: tokens deposited to vote in DAOs.
 
 A DAO uses the shared program or an instance of its own. Where it counts votes by the voter stake
-registry, the deposit is in a `Voter` of that program, and the record here is empty.
+registry, the deposit is in a `Voter` of that program, and the record here is empty. Where it counts
+them by a plugin that nothing here reads, an empty record says that a deposit may be there. Anyone
+can make an empty record for a wallet; only the wallet, or its delegate, can vote with it, so only
+then an amount is said to be unknown.
 
-Source: spl-governance (`state/token_owner_record.rs`, `state/legacy.rs`). Of a record of version 0
-the votes are the lower half of the field: the upper counts the votes of all time.
+Source: spl-governance (`state/token_owner_record.rs`, `state/realm_config.rs`, `state/legacy.rs`).
+Of a record of version 0 the votes are the lower half of the field: the upper counts the votes of
+all time.
 """
 
 from __future__ import annotations
 
 from struct import error
-from typing import Final
+from typing import Final, NamedTuple
 
+from solders.pubkey import Pubkey
+
+from schemas.protocols import helium, pyth
 from schemas.protocols.contract import (
     Account,
     Asset,
@@ -31,6 +38,7 @@ from schemas.protocols.contract import (
 from schemas.protocols.in_step import in_step
 from schemas.protocols.programs import ADDRESSES
 from schemas.protocols.vote_deposits import REGISTRARS, VOTERS, read_voters
+from schemas.solana.addresses import text
 from schemas.solana.borsh import Reader, raw_pubkey, u32, u64
 
 _INSTANCES: Final = (76, *range(100, 132))  # in programs.toml: the shared program is the first
@@ -43,6 +51,15 @@ RECORDS: Final = tuple(
     for number in _INSTANCES
     for version, tag in _TAGS.items()
 )
+CONFIGS: Final = tuple(
+    Kind(f"realms_{number}_config", ADDRESSES[number], b"\x0b") for number in _INSTANCES
+)
+_PLUGINS_AT: Final = 33
+_RESERVED_CONFIG: Final = 1 + 8
+_READ_ELSEWHERE: Final = frozenset(
+    {helium.PROGRAM, pyth.PROGRAM, *(each.program for each in VOTERS)}
+)
+"""Plugins whose deposits are positions of their own."""
 _ROUTE: Final = "deposits"
 _LATEST_MS: Final = (1 << 53) - 1  # times are any i64 of seconds; JSON numbers are not
 _POWER: Final = "voting.power_raw: a DAO may count votes by a program of its own"
@@ -57,42 +74,108 @@ def read(held: Held, world: World) -> Reading:
     )
 
 
+class _Record(NamedTuple):
+    account: Account
+    deposit_raw: int
+    votes: int
+    proposals: int
+    delegate: bytes | None
+    locks_s: list[int | None]  # when its locks expire; None: never
+
+    @property
+    def realm(self) -> bytes:
+        """Return the address of the DAO."""
+        return raw_pubkey(self.account.data, 1)
+
+    @property
+    def mint(self) -> bytes:
+        """Return what its owner deposits."""
+        return raw_pubkey(self.account.data, 33)
+
+
 def _read_records(held: Held, now_s: int) -> Reading:
-    yield from ()
     kinds = set(RECORDS)
-    return [
-        position
+    records = [
+        _record(account)
         for account in held.accounts
-        if account.kind in kinds
-        and account.data[_OWNER_AT : _OWNER_AT + 32] == held.wallet
-        and (position := _position(account, now_s)) is not None
+        if account.kind in kinds and account.data[_OWNER_AT : _OWNER_AT + 32] == held.wallet
     ]
+    positions = [_position(each, now_s) for each in records if each.deposit_raw]
+    empty = [(_config_address(each), each) for each in records if not each.deposit_raw]
+    if empty:
+        configs = yield sorted({address for address, _ in empty})
+        positions += [
+            _elsewhere(record, configs[address], plugins)
+            for address, record in empty
+            if address in configs and (plugins := _plugins(configs[address], record))
+        ]
+    return positions
 
 
-def _position(account: Account, now_s: int) -> Position | None:
-    """Return a deposit; None for none."""
+def _record(account: Account) -> _Record:
     data = account.data
     try:
-        deposit_raw = u64(data, 97)
         is_wide = data[:1] == _TAGS["v2"] and data[114] > 0
-        votes = u64(data, 105) if is_wide else u32(data, 105)
-        proposals = data[113]
         reader = Reader(data, _DELEGATE_AT)
-        delegate = reader.raw_pubkey() if reader.flag() else None
-        locks_s = _locks_s(reader) if is_wide else []
+        return _Record(
+            account,
+            u64(data, 97),
+            u64(data, 105) if is_wide else u32(data, 105),
+            data[113],
+            reader.raw_pubkey() if reader.flag() else None,
+            _locks_s(reader) if is_wide else [],
+        )
     except (error, IndexError):
         raise Unreadable(f"record of {len(data)} bytes", account.address) from None
-    if not deposit_raw:
-        return None
-    lock = _lock(deposit_raw, locks_s, now_s, is_voting=bool(votes or proposals))
-    mint = raw_pubkey(data, 33)
+
+
+def _config_address(record: _Record) -> bytes:
+    seeds, program = [b"realm-config", record.realm], Pubkey(record.account.kind.program)
+    return bytes(Pubkey.find_program_address(seeds, program)[0])
+
+
+def _plugins(config: Account, record: _Record) -> list[bytes]:
+    """Return the programs that count a DAO's votes, whose deposits nothing reads."""
+    reader, plugins = Reader(config.data, _PLUGINS_AT), []
+    try:
+        for _ in ("community", "council"):
+            if reader.flag():
+                plugins.append(reader.raw_pubkey())
+            if reader.flag():
+                reader.skip(32)  # the plugin of the most votes that there can be
+            reader.skip(_RESERVED_CONFIG)
+    except error:
+        detail = f"config of {len(config.data)} bytes"
+        raise Unreadable(detail, record.account.address) from None
+    return [each for each in plugins if each not in _READ_ELSEWHERE]
+
+
+def _elsewhere(record: _Record, config: Account, plugins: list[bytes]) -> Position:
+    """Return an empty record of a DAO whose plugins may have deposits."""
+    named = ", ".join(map(text, plugins))
+    is_used = record.votes or record.proposals or record.delegate is not None
     return Position(
         _ROUTE,
-        account,
-        market=raw_pubkey(data, 1),
-        assets=[Asset(Role.SUPPLY if lock is None else Role.LOCKED, mint, deposit_raw)],
+        record.account,
+        market=record.realm,
+        reference_slot=config.slot,
+        assets=[Asset(Role.SUPPLY, record.mint, None)] if is_used else [],
+        voting=Voting(None, record.votes, record.delegate),
+        unsupported_fields=[f"assets: a deposit in a plugin that is not read: {named}", _POWER],
+    )
+
+
+def _position(record: _Record, now_s: int) -> Position:
+    """Return a deposit."""
+    deposit_raw, votes = record.deposit_raw, record.votes
+    lock = _lock(deposit_raw, record.locks_s, now_s, is_voting=bool(votes or record.proposals))
+    return Position(
+        _ROUTE,
+        record.account,
+        market=record.realm,
+        assets=[Asset(Role.SUPPLY if lock is None else Role.LOCKED, record.mint, deposit_raw)],
         locks=[] if lock is None else [lock],
-        voting=Voting(None, votes, delegate),
+        voting=Voting(None, votes, record.delegate),
         unsupported_fields=[_POWER],
     )
 
@@ -124,11 +207,11 @@ def _lock(
 
 PROTOCOL: Final = Protocol(
     "realms",
-    (*RECORDS, *VOTERS, *REGISTRARS),
+    (*RECORDS, *CONFIGS, *VOTERS, *REGISTRARS),
     (Route(_ROUTE, Shape.GOVERNANCE, "Tokens deposited to vote in DAOs, and locked for votes"),),
     read,
     unsupported_fields=(
         "instances of the program that Realms' registry does not list",
-        "deposits in plugins other than the voter stake registry: NFTs, gateways, escrows",
+        "deposits in plugins other than the voter stake registry: each is named, without amounts",
     ),
 )

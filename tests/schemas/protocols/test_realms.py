@@ -18,8 +18,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from solders.pubkey import Pubkey
 
-from schemas.protocols import realms, vote_deposits
+from schemas.protocols import helium, pyth, realms, vote_deposits
 from schemas.protocols.contract import Account, Held, Kind, Position, Role, Unreadable, World
 from schemas.protocols.registry import SLUGS, kind_of
 from schemas.protocols.vote_deposits import Deposit, Terms
@@ -165,6 +166,82 @@ def test_a_record_cut_short_is_unreadable(size: int) -> None:
     with pytest.raises(Unreadable, match=f"record of {size} bytes") as error:
         read(whole._replace(data=whole.data[:size]))
     assert error.value.account == whole.address
+
+
+PLUGIN, COUNCIL = (bytes([n]) * 32 for n in (6, 7))
+
+
+def config(community: bytes | None = None, council: bytes | None = None, of: int = 0) -> Account:
+    """The DAO's config, as the program has it since its third version."""
+    kind = realms.CONFIGS[of]
+    data = kind.tag + REALM
+    for plugin, most in ((community, OTHER), (council, None)):
+        for each in (plugin, most):
+            data += b"\0" if each is None else b"\1" + each
+        data += bytes(9)
+    seeds = [b"realm-config", REALM]
+    at = Pubkey.find_program_address(seeds, Pubkey(kind.program))[0]
+    return account(kind, data + bytes(110), bytes(at), 80)
+
+
+VOTED = struct.pack("<Q", 3)
+
+
+@pytest.mark.parametrize(
+    ("own", "is_used"),
+    [
+        (record(0), False),
+        (record(0, votes=VOTED), True),
+        (record(0, proposals=1), True),
+        (record(0, delegate=OTHER), True),
+        (record(0, kind=SHARED_V1, version=0, votes=struct.pack("<II", 0, 9)), False),
+    ],
+    ids=["made by anyone", "voted", "proposed", "delegated", "voted long ago"],
+)
+def test_an_empty_record_of_a_dao_with_a_plugin_names_it(own: Account, is_used: bool) -> None:
+    [position] = read(own, others=(config(PLUGIN, COUNCIL),))
+    assert lines(position) == ([(Role.SUPPLY, MINT, None)] if is_used else [])
+    assert (position.market, position.reference_slot) == (REALM, 80)
+    [reason, _] = position.unsupported_fields
+    assert reason.startswith("assets: ")
+    assert text(PLUGIN) in reason
+    assert text(COUNCIL) in reason
+
+
+def test_two_empty_records_of_a_dao_are_two() -> None:
+    second = record(0)._replace(address=b"s" * 32)
+    assert len(read(record(0), second, others=(config(PLUGIN),))) == 2
+
+
+@pytest.mark.parametrize(
+    "plugin",
+    [None, vote_deposits.VOTERS[0].program, helium.PROGRAM, pyth.PROGRAM],
+    ids=["none", "registry", "helium", "pyth"],
+)
+def test_an_empty_record_of_any_other_dao_is_no_position(plugin: bytes | None) -> None:
+    assert read(record(0, votes=VOTED), others=(config(plugin, plugin),)) == []
+
+
+def test_a_deposit_of_a_dao_with_a_plugin_is_what_the_record_has() -> None:
+    [position] = read(record(), others=(config(PLUGIN),))
+    assert lines(position) == [(Role.SUPPLY, MINT, 500)]
+
+
+def test_a_config_of_an_earlier_version_has_nothing_where_the_council_is_now() -> None:
+    whole = config(PLUGIN)
+    head = whole.data[: 33 + 2 * 33]
+    earlier = whole._replace(data=head + bytes(2 + 128))
+    [position] = read(record(0), others=(earlier,))
+    assert position.unsupported_fields[0].endswith(text(PLUGIN))
+
+
+@pytest.mark.parametrize("size", [33, 60, 70, 107])
+def test_a_config_cut_short_is_unreadable(size: int) -> None:
+    whole = config(PLUGIN)
+    cut = whole._replace(data=whole.data[:size])
+    with pytest.raises(Unreadable, match=f"config of {size} bytes") as error:
+        read(record(0), others=(cut,))
+    assert error.value.account == record(0).address
 
 
 def test_each_instance_of_the_program_has_records() -> None:
@@ -321,17 +398,7 @@ def test_records_are_what_the_official_client_reads(judges: Path) -> None:
                 delegate=chance.choice((None, chance.randbytes(32))),
             )
         )
-    done = subprocess.run(
-        ["node", "judges.cjs", "records"],
-        cwd=judges,
-        input="".join(base64.b64encode(each.data).decode() + "\n" for each in own),
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=120,
-    )
-    answers = [json.loads(line) for line in done.stdout.splitlines()]
-    for each, answer in zip(own, answers, strict=True):
+    for each, answer in zip(own, said(judges, "records", own), strict=True):
         [position] = read(each)
         [asset] = position.assets
         assert position.market == key(answer["realm"])
@@ -343,6 +410,38 @@ def test_records_are_what_the_official_client_reads(judges: Path) -> None:
         is_held = bool(answer["votes"] or answer["proposals"])
         assert asset.role is (Role.LOCKED if is_held else Role.SUPPLY)
     judged(worlds=len(own))
+
+
+@pytest.mark.node
+def test_plugins_are_what_the_official_client_reads(judges: Path) -> None:
+    chance = random.Random(11)
+    own = [
+        config(*(chance.choice((None, chance.randbytes(32))) for _ in range(2)))
+        for _ in range(WORLDS)
+    ]
+    for each, answer in zip(own, said(judges, "configs", own), strict=True):
+        assert text(each.address) == answer["address"]
+        plugins = [plugin for plugin in answer["plugins"] if plugin is not None]
+        found = read(record(0), others=(each,))
+        names = [
+            position.unsupported_fields[0].partition(": a deposit in")[2] for position in found
+        ]
+        assert names == [f" a plugin that is not read: {', '.join(plugins)}"] * bool(plugins)
+    judged(worlds=len(own))
+
+
+def said(judges: Path, of: str, own: list[Account]) -> list[dict[str, Any]]:
+    """Return what the official client reads from accounts."""
+    done = subprocess.run(
+        ["node", "judges.cjs", of],
+        cwd=judges,
+        input="".join(base64.b64encode(each.data).decode() + "\n" for each in own),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 @pytest.mark.node

@@ -1,6 +1,8 @@
 // `judges.cjs idls` writes the IDLs that the clients bring, one file each, into this folder.
 // `judges.cjs records` reads records of SPL Governance from stdin, base64 and one a line, and writes
 // what the official client reads from each, as JSON; integers are text, addresses base58.
+// `judges.cjs configs` does so with configs of DAOs: their plugins, and where the shared program has
+// the config.
 const { writeFileSync } = require("node:fs");
 const path = require("node:path");
 const readline = require("node:readline");
@@ -12,6 +14,20 @@ if (process.argv[2] === "idls") {
   const file = "node_modules/@tribecahq/tribeca-sdk/dist/cjs/idls/locked_voter.js";
   const { LockedVoterJSON } = require(path.join(__dirname, file));
   writeFileSync(path.join(__dirname, "locked_voter.json"), JSON.stringify(LockedVoterJSON));
+} else if (process.argv[2] === "configs") {
+  const { GovernanceAccountParser, RealmConfigAccount, getRealmConfigAddress } = require("@solana/spl-governance");
+  const shared = new PublicKey("GovER5Lthms3bLBqWub97yVrMmEogzX7xNjdXpPPCVZw");
+  const lines = readline.createInterface({ input: process.stdin });
+  (async () => {
+    for await (const line of lines) {
+      const info = { data: Buffer.from(line, "base64"), owner: shared, lamports: 1, executable: false };
+      const { account } = GovernanceAccountParser(RealmConfigAccount)(PublicKey.default, info);
+      const plugins = [account.communityTokenConfig, account.councilTokenConfig].map((each) => each.voterWeightAddin);
+      const address = await getRealmConfigAddress(shared, account.realm);
+      const found = { address: address.toBase58(), plugins: plugins.map((each) => each?.toBase58() ?? null) };
+      process.stdout.write(JSON.stringify(found) + "\n");
+    }
+  })();
 } else {
   const { GovernanceAccountParser, TokenOwnerRecord } = require("@solana/spl-governance");
   readline.createInterface({ input: process.stdin }).on("line", (line) => {
