@@ -48,6 +48,7 @@ class PartitionState:
     coverage: Mapping[bytes, Coverage]  # of the wallet or mint, and of programs
     found: frozenset[bytes]  # raw addresses of accounts
     may_be_away: bool  # ClickHouse may have some
+    time_ms: int = 0  # of the block of `slot`
 
 
 @dataclass(slots=True)
@@ -61,22 +62,38 @@ class Living:
 
 def questions(tag: str, finder: bytes) -> list[tuple[Any, ...]]:
     """Return what to ask the partition of a tag about a wallet or mint, in one pipeline."""
-    slot, found_by, away = _of_tag(tag)
-    return [
-        slot,
-        floor_question(tag),
-        ("SMEMBERS", found_by + text(finder)),
-        ("BITFIELD_RO", away, "GET", "u1", bit(finder)),
-        _coverage_question(tag, finder),
-    ]
+    return [*partition_questions(tag), *finder_questions(tag, finder)]
 
 
 @lru_cache(_CACHED_QUESTIONS)
-def _of_tag(tag: str) -> tuple[tuple[Any, ...], str, str]:
-    """Return the question for a partition's slot, and two of its keys: one lacks the address."""
-    slot = ("HGET", redis_keys.WATERMARK.make(tag=tag, group=GROUP), "slot")
-    found_by = redis_keys.FOUND_BY.make(tag=tag, address="")
-    return slot, found_by, redis_keys.ACCOUNTS_AWAY.make(tag=tag)
+def partition_questions(tag: str) -> tuple[tuple[Any, ...], ...]:
+    """Return those of `questions` that are the same for every wallet and mint: the first ones."""
+    name = redis_keys.WATERMARK.make(tag=tag, group=GROUP)
+    return ("HMGET", name, "slot", "time_ms"), floor_question(tag)
+
+
+def finder_questions(tag: str, finder: bytes) -> tuple[tuple[Any, ...], ...]:
+    """Return those of `questions` that are about a wallet or mint alone: the last ones."""
+    found_by, away, covered = _of_tag(tag)
+    name = text(finder)
+    return (
+        ("SMEMBERS", found_by + name),
+        ("BITFIELD_RO", away, "GET", "u1", bit(finder)),
+        ("HMGET", covered + name, "slot", "given", "reason"),
+    )
+
+
+@lru_cache(_CACHED_QUESTIONS)
+def _of_tag(tag: str) -> tuple[str, str, str]:
+    """Return keys of a partition: of what finds accounts, of what is away, of what is covered.
+
+    The first and the last lack the address.
+    """
+    return (
+        redis_keys.FOUND_BY.make(tag=tag, address=""),
+        redis_keys.ACCOUNTS_AWAY.make(tag=tag),
+        _covered(tag),
+    )
 
 
 def _coverage_question(tag: str, address: bytes) -> tuple[Any, ...]:
@@ -106,12 +123,13 @@ def partition_state(
     finder: bytes, answers: Sequence[Any], of_programs: Mapping[bytes, Coverage] = _NO_PROGRAMS
 ) -> PartitionState:
     """Return what the answers to `questions` say, beside the coverage of programs."""
-    slot, floor, found, away, own = answers
+    (slot, time_ms), floor, found, away, own = answers
     return PartitionState(
         None if slot is None else int(slot),
         {finder: coverage(own, floor), **of_programs},
         frozenset(found),
         bool(away[0]),
+        int(time_ms or 0),
     )
 
 
@@ -197,19 +215,18 @@ def living_account(
     finder: bytes, state: PartitionState, address: bytes, account: StoredAccount
 ) -> tuple[Kind, StoredAccount, bytes] | None:
     """Return what `living_one` does, of an account whose header was read; raises BadAccount."""
-    if account.closed or not is_alive(finder, state, account):
+    if account.closed or not is_alive(finder, state, account.program, account.slot):
         return None
     data = account.data()
     kind = kind_of(address, account.program, data)
     return (kind, account, data) if kind is not None and kind.names(data, finder) else None
 
 
-def is_alive(finder: bytes, state: PartitionState, account: StoredAccount) -> bool:
+def is_alive(finder: bytes, state: PartitionState, program: bytes, slot: int) -> bool:
     """Return whether an account's slot is not below its coverage.
 
     That is the coverage of the wallet or mint where the account is kept for it alone, else of the
     account's program, which must have been asked for.
     """
-    of = finder if account.program in TRACKED_PROGRAMS else account.program
-    covered = state.coverage.get(of)
-    return covered is None or covered.slot is None or account.slot >= covered.slot
+    covered = state.coverage.get(finder if program in TRACKED_PROGRAMS else program)
+    return covered is None or covered.slot is None or slot >= covered.slot

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from typing import Any, Final
 
 from api.accounts.following import FollowState
@@ -22,7 +23,7 @@ from schemas.accounts import MOST_OF_WALLET, TOO_MANY_ACCOUNTS, StoredAccount, u
 from schemas.accounts import BadAccount as BadStored
 from schemas.protocols.contract import Kind
 from schemas.protocols.token import state_of
-from schemas.redis_keys import ACCOUNT, COVERED, FOUND_BY, WATERMARK, account_tag, account_tags
+from schemas.redis_keys import ACCOUNT, COVERED, FOUND_BY, account_tag, account_tags
 from schemas.solana.addresses import TOKEN_2022_PROGRAM, TOKEN_PROGRAM, key, text
 from schemas.solana.token_accounts import BadAccount, TokenAccountState
 
@@ -96,7 +97,7 @@ class WalletAccountsReader:
     async def _doubts(self, wallets: Sequence[str]) -> list[NotCovered | None]:
         """Return why wallets need not be read: one partition says so of nearly all of them."""
         first = _TAGS[0]
-        commands: list[Command] = [_watermark(first)]
+        commands: list[Command] = [of_partition(first)[0]]
         for wallet in wallets:
             commands.append(("HMGET", _COVERED[first] + wallet, "slot", "reason"))
             commands += [("SCARD", found_by + wallet) for found_by in _FOUND_BY.values()]
@@ -129,15 +130,15 @@ class WalletAccountsReader:
     async def _try(self, wallet: str) -> tuple[WalletAccounts | NotCovered, bool]:
         """Return a reading, and whether no account is newer than its slot."""
         raw = key(wallet)
-        asked = [[_watermark(tag), *account_reading.questions(tag, raw)] for tag in _TAGS]
+        asked = [(*of_partition(tag), *account_reading.finder_questions(tag, raw)) for tag in _TAGS]
         answers = iter(await self._stores.ask([each for commands in asked for each in commands]))
         marks: list[tuple[int, int]] = []
         states: dict[str, PartitionState] = {}
         floors: dict[str, Sequence[bytes | None]] = {}
         for tag, commands in zip(_TAGS, asked, strict=True):
-            (slot, time_ms), *said = (next(answers) for _ in commands)
-            marks.append((int(slot or 0), int(time_ms or 0)))
-            states[tag] = account_reading.partition_state(raw, said)
+            said = [*islice(answers, len(commands))]
+            state = states[tag] = account_reading.partition_state(raw, said)
+            marks.append((state.slot or 0, state.time_ms))
             floors[tag] = said[1]
         since = account_reading.covered_since(states.values(), raw)
         if since.slot is None:
@@ -163,7 +164,9 @@ class WalletAccountsReader:
                         continue
                     account = versions[address] = unpack(value)
                     newest = max(newest, account.slot)
-                    if address == raw and account_reading.is_alive(raw, state, account):
+                    if address == raw and account_reading.is_alive(
+                        raw, state, account.program, account.slot
+                    ):
                         lamports = 0 if account.closed else account.lamports
                         lamports_slot = account.slot
                     # Data of others say nothing about what is held.
@@ -210,9 +213,9 @@ def _account(tag: str, address: bytes) -> str:
 
 
 @lru_cache(len(_TAGS))
-def _watermark(tag: str) -> Repeated:
-    name = WATERMARK.make(tag=tag, group=account_reading.GROUP)
-    return Repeated(("HMGET", name, "slot", "time_ms"))
+def of_partition(tag: str) -> tuple[Repeated, ...]:
+    """Return what to ask a partition of itself: `account_reading.partition_questions`."""
+    return tuple(map(Repeated, account_reading.partition_questions(tag)))
 
 
 def _not_covered(reason: str) -> NotCovered:

@@ -7,16 +7,15 @@ are in ClickHouse.
 
 from __future__ import annotations
 
-import asyncio
 from base64 import b64decode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import islice
+from itertools import chain, islice
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
-from api.accounts.wallets import LaneReading, Opened
+from api.accounts.wallets import LaneReading, of_partition
 from api.positions import covered_programs
 from api.positions.covered_programs import CoveredPrograms, OfPrograms
 from api.positions.opened import OpenedAccounts
@@ -25,17 +24,21 @@ from api.stores.clients import Stores
 from infra.clickhouse.sql import load
 from infra.redis.pipelined import Repeated
 from schemas import account_reading
-from schemas.account_reading import GROUP, Coverage, PartitionState
+from schemas.account_reading import Coverage, PartitionState
 from schemas.accounts import MOST_OF_WALLET, BadAccount, StoredAccount, followed_of
 from schemas.protocols.contract import Account
 from schemas.protocols.registry import kind_of
-from schemas.redis_keys import ACCOUNT, COVERED, FOUND_BY, WATERMARK, account_tag, account_tags
+from schemas.redis_keys import ACCOUNT, COVERED, FOUND_BY, account_tag, account_tags
 from schemas.solana.addresses import key, text
 
 MOST_ACCOUNTS: Final = 1_000  # of a wallet
 _REMEMBERED: Final = 1 << 14  # addresses, some 500 bytes each
+_PLACES: Final = 1 << 15  # addresses, some 300 bytes each: a wallet with 20 positions has 60
+OWN_KEPT: Final = 1 << 14  # accounts of wallets that are kept open, and the most bytes of each
+OWN_BYTES: Final = 1 << 10
 _ADDRESS: Final = attrgetter("address")
 _FOUND_BY: Final = tuple(FOUND_BY.make(tag=tag, address="") for tag in account_tags())
+_ACCOUNTS: Final = {tag: ACCOUNT.make(tag=tag, address="") for tag in account_tags()}
 _COLD: Final = load(__package__, "cold_accounts")
 
 
@@ -72,6 +75,7 @@ class AccountsReader:
     def __init__(self, stores: Stores) -> None:
         self._stores = stores
         self._opened = OpenedAccounts()
+        self._own = OpenedAccounts(OWN_KEPT, OWN_BYTES)
         self._programs = CoveredPrograms()
         self._small: BoundedCache[str, None] = BoundedCache(_REMEMBERED)
 
@@ -103,18 +107,19 @@ class AccountsReader:
         for tag, address in read:
             try:
                 if reading is None:
-                    living = _living(finder, states[tag], address, packed[address])
+                    account = self.living(finder, states[tag], address, packed[address])
+                    if account is not None and not account.kind.names(account.data, finder):
+                        continue
                 else:
-                    living = _living_of(finder, states[tag], address, reading)
+                    account = _living_of(finder, states[tag], address, reading)
             except BadAccount as error:
                 unreadable[address] = str(error)
                 continue
-            if living is not None:
-                of_kind, header, data = living
-                accounts.append(Account(address, of_kind, header.lamports, data, header.slot))
+            if account is not None:
+                accounts.append(account)
         for header, address, data in cold[: MOST_ACCOUNTS - len(read)]:
             state = states[account_tag(text(address))]
-            if account_reading.is_alive(finder, state, header) and (
+            if account_reading.is_alive(finder, state, header.program, header.slot) and (
                 kind := kind_of(address, header.program, data)
             ):
                 accounts.append(Account(address, kind, header.lamports, data, header.slot))
@@ -144,12 +149,8 @@ class AccountsReader:
         # slot is above that of a version from before.
         followed = self._opened.of_tokens(addresses)
         answers = await self._stores.ask([*_gets(by_tag), *_coverage_questions(followed)])
-        found: dict[bytes, Account] = {}
-        opened = self._opened.get
-        for address, packed in _stored(by_tag, answers).items():
-            # One that cannot be opened counts as missing: who wants it says so.
-            if packed is not None and (account := opened(address, packed)) is not None:
-                found[address] = account
+        # One that cannot be opened counts as missing: who wants it says so.
+        found = self._opened.all_of(_stored(by_tag, answers))
         since = _covered_since(followed, answers[len(by_tag) :])
         of_tokens = [each for each in found if found[each].kind.group == "tokens"]
         if asked := [each for each in of_tokens if each not in since]:
@@ -163,13 +164,12 @@ class AccountsReader:
     async def _found(self, wallet: str, programs: tuple[bytes, ...]) -> tuple[int, _States]:
         """Return how many accounts a wallet has, and what `_states` does.
 
-        Of one that had few the last time both are asked for in one trip.
+        One that had few the last time is not counted first.
         """
         finder = key(wallet)
         if wallet in self._small.kept:
-            total, states = await asyncio.gather(
-                self._count(wallet), self._states(finder, programs, is_large=False)
-            )
+            states = await self._states(finder, programs, is_large=False)
+            total = sum([len(state.found) for state in states.by_tag.values()])
             if total <= MOST_OF_WALLET:
                 return total, states
         else:
@@ -193,7 +193,11 @@ class AccountsReader:
                 return None
             covered.append(coverage)
             states[tag] = PartitionState(
-                state.slot, {**state.coverage, **coverage}, state.found, state.may_be_away
+                state.slot,
+                {**state.coverage, **coverage},
+                state.found,
+                state.may_be_away,
+                state.time_ms,
             )
         return _States(states, self._programs.since(programs, covered), reading.as_of_ms)
 
@@ -214,16 +218,15 @@ class AccountsReader:
             for tag in account_tags():
                 if tag not in known:
                     commands += covered_programs.questions(tag, programs)
-                commands.append(_time_question(tag))
-                questions = account_reading.questions(tag, finder)
+                commands += of_partition(tag)
+                questions = account_reading.finder_questions(tag, finder)
                 commands += map(_for_a_part, questions) if is_large else questions
             answers = iter(await self._stores.ask(commands))
             states: dict[str, PartitionState] = {}
             covered: list[OfPrograms] = []
-            times = []
             for tag in account_tags():
                 of_programs = None if tag in known else [*islice(answers, 1 + len(programs))]
-                time_ms, slot, floor, found, *others = islice(answers, 6)
+                mark, floor, found, *others = islice(answers, 5)
                 if of_programs is None:
                     coverage: OfPrograms | None = known[tag].get(floor)
                 else:
@@ -231,11 +234,11 @@ class AccountsReader:
                 if coverage is None:
                     break
                 covered.append(coverage)
-                said = (slot, floor, found[1] if is_large else found, *others)
+                said = (mark, floor, found[1] if is_large else found, *others)
                 states[tag] = account_reading.partition_state(finder, said, coverage)
-                times.append(int(time_ms or 0))
             else:
-                return _States(states, self._programs.since(programs, covered), min(times))
+                as_of_ms = min([each.time_ms for each in states.values()])
+                return _States(states, self._programs.since(programs, covered), as_of_ms)
             known = {}  # the coverage of a program has changed
 
     async def stored(self, wanted: Iterable[bytes]) -> dict[bytes, bytes | None]:
@@ -243,7 +246,23 @@ class AccountsReader:
         by_tag = _by_tag(wanted)
         if not by_tag:
             return {}
-        return _stored(by_tag, await self._stores.ask(_gets(by_tag)))
+        return dict(_stored(by_tag, await self._stores.ask(_gets(by_tag))))
+
+    def living(
+        self, finder: bytes, state: PartitionState, address: bytes, packed: bytes | None
+    ) -> Account | None:
+        """Return a stored account that is not below its coverage, None where there is none.
+
+        Whose it is nobody has looked at. Raises BadAccount.
+        """
+        if packed is None:
+            return None
+        account = self._own.get(address, packed)
+        if account is None:  # closed, unknown, or there is something wrong with it
+            account_reading.living_one(finder, state, address, packed)
+            return None
+        is_alive = account_reading.is_alive(finder, state, account.kind.program, account.slot)
+        return account if is_alive else None
 
     async def _cold(
         self, wallet: str, stored: Mapping[bytes, object]
@@ -260,44 +279,37 @@ class AccountsReader:
         return found
 
 
-def _living(
-    finder: bytes, state: PartitionState, address: bytes, packed: bytes | None
-) -> Opened | None:
-    """Return a stored account, None where there is none or it is not alive; raises BadAccount."""
-    if packed is None:
-        return None
-    return account_reading.living_one(finder, state, address, packed)
-
-
 def _living_of(
     finder: bytes, state: PartitionState, address: bytes, reading: LaneReading
-) -> Opened | None:
-    """Return an account of a reading, as `_living`."""
-    if (opened := reading.tokens.get(address)) is not None:
-        return opened
-    if (account := reading.stored.get(address)) is None:
+) -> Account | None:
+    """Return an account of a reading, as `AccountsReader.living`."""
+    living = reading.tokens.get(address)
+    if living is None and (account := reading.stored.get(address)) is not None:
+        living = account_reading.living_account(finder, state, address, account)
+    if living is None:
         return None
-    return account_reading.living_account(finder, state, address, account)
+    kind, header, data = living
+    return Account(address, kind, header.lamports, data, header.slot)
 
 
-@lru_cache(len(_FOUND_BY))
-def _time_question(tag: str) -> Repeated:
-    return Repeated(("HGET", WATERMARK.make(tag=tag, group=GROUP), "time_ms"))
-
-
-@lru_cache(_REMEMBERED)
+@lru_cache(_PLACES)
 def _place(address: bytes) -> tuple[str, str]:
     """Return the tag of an account, and the key that it is stored under."""
     name = text(address)
     tag = account_tag(name)
-    return tag, ACCOUNT.make(tag=tag, address=name)
+    return tag, _ACCOUNTS[tag] + name
 
 
 @lru_cache(_REMEMBERED)
-def _coverage_question(address: bytes) -> tuple[Any, ...]:
+def _coverage_question(address: bytes) -> Repeated:
     """Return what to ask for the coverage of an account that is followed by its address."""
     name = COVERED.make(tag=_place(address)[0], address=text(followed_of(address)))
-    return ("HMGET", name, "slot", "given", "reason")
+    return Repeated(("HMGET", name, "slot", "given", "reason"))
+
+
+@lru_cache(len(_FOUND_BY))
+def _floor_question(tag: str) -> Repeated:
+    return Repeated(account_reading.floor_question(tag))
 
 
 class _OfTag(NamedTuple):
@@ -325,19 +337,17 @@ def _gets(by_tag: Mapping[str, _OfTag]) -> list[tuple[Any, ...]]:
     return [("MGET", *of_tag.names) for of_tag in by_tag.values()]
 
 
-def _stored(by_tag: Mapping[str, _OfTag], answers: Sequence[Any]) -> dict[bytes, bytes | None]:
-    """Return what is stored at addresses, from answers that begin with those to `_gets`."""
-    return {
-        address: packed
-        for of_tag, found in zip(by_tag.values(), answers, strict=False)
-        for address, packed in zip(of_tag.addresses, found, strict=True)
-    }
+def _stored(
+    by_tag: Mapping[str, _OfTag], answers: Sequence[Any]
+) -> Iterator[tuple[bytes, bytes | None]]:
+    """Return addresses with what is stored there, from answers that begin with those to `_gets`."""
+    return chain.from_iterable(map(zip, [each.addresses for each in by_tag.values()], answers))
 
 
 def _coverage_questions(addresses: Sequence[bytes]) -> list[tuple[Any, ...]]:
     """Return what to ask for the coverage of accounts that are followed by their address."""
     tags = dict.fromkeys([_place(each)[0] for each in addresses])
-    return [*map(account_reading.floor_question, tags), *map(_coverage_question, addresses)]
+    return [*map(_floor_question, tags), *map(_coverage_question, addresses)]
 
 
 def _covered_since(addresses: Sequence[bytes], answers: Sequence[Any]) -> dict[bytes, int | None]:

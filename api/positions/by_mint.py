@@ -15,19 +15,24 @@ from typing import Final
 
 from api.positions.accounts_reader import AccountsReader, WalletAccounts
 from api.stores.clients import Stores
-from schemas import account_reading
+from infra.redis.pipelined import ForEach, Form
 from schemas.accounts import BadAccount
 from schemas.money import MONEY
 from schemas.protocols.contract import Account, Kind, issuer_among
 from schemas.redis_keys import POOLS_OF, account_tag, account_tags
-from schemas.solana.addresses import text
+from schemas.solana.addresses import key, text
 
 MOST_MINTS: Final = 500  # of a wallet that are looked up
 MOST_OF_MINT: Final = 16  # accounts of one partition
 MOST_FOUND: Final = 1_000  # accounts of all mints
 _ADDRESS: Final = attrgetter("address")
 _ADDRESS_BYTES: Final = 32
+_MONEY: Final = frozenset(map(key, MONEY))
 _POOLS_OF: Final = tuple(POOLS_OF.make(tag=tag, mint="") for tag in account_tags())
+# SRANDMEMBER of a positive count: all there are, or as many of them.
+_LOOK_UP: Final = Form(
+    lambda mint: [("SRANDMEMBER", pools_of + mint, MOST_OF_MINT + 1) for pools_of in _POOLS_OF]
+)
 
 
 @dataclass(slots=True)
@@ -54,7 +59,7 @@ class ByMint:
         `held` is what was read of the wallet: what it has is not read again.
         """
         found = Found()
-        mints = sorted(mint for mint, raw in tokens.items() if raw and text(mint) not in MONEY)
+        mints = sorted(mint for mint, raw in tokens.items() if raw and mint not in _MONEY)
         if len(mints) > MOST_MINTS:
             detail = f"of the wallet's {len(mints)} tokens {MOST_MINTS} were looked up"
             found.left_out.append(detail)
@@ -73,24 +78,23 @@ class ByMint:
             detail = f"the wallet's tokens lead to {len(wanted)} accounts; {MOST_FOUND} were read"
             found.left_out.append(detail)
             wanted = dict(sorted(wanted.items())[:MOST_FOUND])
-        tags = {address: account_tag(text(address)) for address in wanted}
-        stored = await self._accounts.stored(tags)
+        stored = await self._accounts.stored(wanted)
         for address, mint in wanted.items():
             if (packed := stored[address]) is None:
                 found.unreadable[address] = "the account was put away, and a token leads to it"
                 continue
+            state = held.states[account_tag(text(address))]
             try:
-                living = account_reading.living_one(
-                    mint, held.states[tags[address]], address, packed
-                )
+                account = self._accounts.living(mint, state, address, packed)
             except BadAccount as error:
                 found.unreadable[address] = str(error)
                 continue
-            if living is not None:
-                kind, header, data = living
-                if kind in kinds and kind.is_represented_by(data, mint):
-                    account = Account(address, kind, header.lamports, data, header.slot)
-                    found.accounts.append(account)
+            if (
+                account is not None
+                and account.kind in kinds
+                and account.kind.is_represented_by(account.data, mint)
+            ):
+                found.accounts.append(account)
         found.accounts.sort(key=_ADDRESS)
         return found
 
@@ -106,20 +110,13 @@ class ByMint:
         }
 
     async def _look_up(self, mints: Collection[bytes], found: Found) -> dict[bytes, list[bytes]]:
-        # SRANDMEMBER of a positive count: all there are, or as many of them.
-        answers = iter(
-            await self._stores.ask(
-                [
-                    ("SRANDMEMBER", pools_of + name, MOST_OF_MINT + 1)
-                    for name in map(text, mints)
-                    for pools_of in _POOLS_OF
-                ]
-            )
-        )
+        answers = iter(await self._stores.ask(ForEach(_LOOK_UP, [*map(text, mints)])))
         by_mint: dict[bytes, list[bytes]] = {}
         for mint in mints:
             of_mint = by_mint[mint] = []
             for addresses in islice(answers, len(_POOLS_OF)):
+                if not addresses:  # as in most partitions
+                    continue
                 if len(addresses) > MOST_OF_MINT:
                     found.left_out.append(f"token {text(mint)} leads to too many accounts")
                 of_mint += sorted(addresses)[:MOST_OF_MINT]

@@ -18,12 +18,15 @@ KEPT: Final = 1 << 11
 MOST_BYTES: Final = 1 << 14
 """Of the data of an account that is kept: arrays of ticks and bins have ten thousand."""
 
+_NOTHING: Final = (b"", None)
+
 
 class OpenedAccounts:
-    """The accounts that a process has opened last, 32 MiB of data at most."""
+    """The accounts that a process has opened last, as many and as large at most as it says."""
 
-    def __init__(self) -> None:
-        self._cache: BoundedCache[bytes, tuple[bytes, Account | None]] = BoundedCache(KEPT)
+    def __init__(self, kept: int = KEPT, most_bytes: int = MOST_BYTES) -> None:
+        self._cache: BoundedCache[bytes, tuple[bytes, Account | None]] = BoundedCache(kept)
+        self._most_bytes = most_bytes
 
     def of_tokens(self, addresses: Iterable[bytes]) -> list[bytes]:
         """Return those at which a token account or mint was when they were last opened."""
@@ -32,9 +35,23 @@ class OpenedAccounts:
             address
             for address in addresses
             if (one := kept.get(address)) is not None
-            and one[1] is not None
-            and one[1].kind.group == "tokens"
+            and (account := one[1]) is not None
+            and account.kind.group == "tokens"
         ]
+
+    def all_of(self, stored: Iterable[tuple[bytes, bytes | None]]) -> dict[bytes, Account]:
+        """Return the accounts that are stored at addresses, without what `get` has none of."""
+        found = {}
+        kept = self._cache.kept
+        for address, packed in stored:
+            if packed is None:
+                continue
+            before, account = kept.get(address, _NOTHING)
+            if before != packed:  # most are the same, for which `get` need not be called
+                account = self.get(address, packed)
+            if account is not None:
+                found[address] = account
+        return found
 
     def get(self, address: bytes, packed: bytes) -> Account | None:
         """Return the account that is stored at an address.
@@ -45,7 +62,8 @@ class OpenedAccounts:
         if kept is not None and kept[0] == packed:
             return kept[1]
         account = opened(address, packed)
-        if account is None or len(account.data) <= MOST_BYTES:
+        size = len(packed) if account is None else len(account.data)
+        if size <= self._most_bytes:
             self._cache.put(address, (packed, account))
         return account
 

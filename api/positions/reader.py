@@ -254,22 +254,23 @@ class Positions:
         holder: str | None,
         of: LaneReading | None,
     ) -> tuple[WalletAccounts, dict[bytes, Account]]:
-        """Return a wallet's accounts, and the clock; with a holder the wallet is followed first.
+        """Return a wallet's accounts, and the clock; with a holder the wallet is followed.
 
-        Most wallets that are asked for are followed already: all is asked for in one trip, and the
-        accounts once more where the wallet's tokens were not all known.
+        Most wallets that are asked for are followed already, as the reading itself says. Where it
+        says that the wallet's tokens are not all known, they are waited for and all is read again.
         """
         programs = programs_of(protocols)
         reading = self._accounts.of_wallet(wallet, programs, of), self._accounts.at([CLOCK])
         if holder is None:
             return await asyncio.gather(*reading)
-        standing, held, known = await asyncio.gather(
-            self._following.follow("wallet", key(wallet), holder, WAIT_S), *reading
-        )
-        if held.coverage[key(wallet)].slot is None and standing in _AFTER_A_WAIT:
-            held, known = await asyncio.gather(
-                self._accounts.of_wallet(wallet, programs), self._accounts.at([CLOCK])
-            )
+        follow = self._following.want("wallet", key(wallet), holder)
+        _, held, known = await asyncio.gather(follow, *reading)
+        if held.coverage[key(wallet)].slot is None:
+            standing = await self._following.follow("wallet", key(wallet), holder, WAIT_S)
+            if standing in _AFTER_A_WAIT:
+                held, known = await asyncio.gather(
+                    self._accounts.of_wallet(wallet, programs), self._accounts.at([CLOCK])
+                )
         return held, known
 
     async def _follow(

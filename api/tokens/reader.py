@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Final
 
 from api.http.errors import UNKNOWN_TOKEN, Problem
@@ -35,6 +35,7 @@ STALE_AFTER_MS: Final = HOUR_MS
 """A price is called stale when its last trade is an hour older than the chain's last block."""
 
 REMEMBERED: Final = 1 << 14
+_ASKED: Final = 1 << 12  # tokens; what is asked of each takes some 1.5 kB
 
 _PRICE_FIELDS: Final = ("price_sol", "price_usd", "time_ms", "slot", "pool", "closes")
 _HEAD_FIELDS: Final = ("head", "token")
@@ -201,12 +202,20 @@ def _commands(groups: Mapping[str, list[str]], fields: tuple[str, ...]) -> list[
         commands.append(names.progress)
         if not group:
             continue
-        market, metadata = names.market, names.metadata
+        metadata = names.metadata
         commands.append(("MGET", *[metadata + mint for mint in group]))
         for mint in group:
-            commands.append(("HMGET", market + mint, *fields))
-            commands.append(("HMGET", _PRICE + mint, *_PRICE_FIELDS))
+            commands += _questions(tag, mint, fields)
     return commands
+
+
+@lru_cache(_ASKED)
+def _questions(tag: str, mint: str, fields: tuple[str, ...]) -> tuple[Repeated, Repeated]:
+    """Return what to ask for the market of a token, and for its price."""
+    return (
+        Repeated(("HMGET", _names(tag).market + mint, *fields)),
+        Repeated(("HMGET", _PRICE + mint, *_PRICE_FIELDS)),
+    )
 
 
 async def _complete(

@@ -19,9 +19,9 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import Any, Final, cast
+from typing import Any, Final, cast, overload
 
 import structlog
 from hiredis import PushNotification, Reader, pack_command
@@ -46,6 +46,7 @@ _STALL_S: Final = 0.1
 """A timer that comes later than this says that the loop was held up, not that Redis was."""
 _CLOSED: Final = "the connection was closed"
 _MISSING: Final = object()  # the rest of an answer is still to come
+_WORD: Final = "\0"  # in place of each character of a word; no command has it otherwise
 
 log = structlog.get_logger(__name__)
 
@@ -59,6 +60,51 @@ class Repeated(tuple[Any, ...]):
     def packed(self) -> bytes:
         """Return its bytes."""
         return cast(bytes, pack_command(self))
+
+
+class Form:
+    """Commands that have the same word in them, as the end of a key, and else never differ."""
+
+    def __init__(self, make: Callable[[str], Sequence[Command]]) -> None:
+        self.make = make
+        self.count = len(make(_WORD))
+        self._around: dict[int, list[bytes]] = {}  # by the word's length, which is in the bytes
+
+    def packed(self, word: str) -> bytes:
+        """Return the bytes of the commands with a word, which is ASCII."""
+        size = len(word)
+        if (around := self._around.get(size)) is None:
+            blank = _WORD * size
+            blob = b"".join(map(pack_command, self.make(blank)))
+            around = self._around[size] = blob.split(blank.encode())
+        return word.encode("ascii").join(around)
+
+
+class ForEach(Sequence[Command]):
+    """The commands of a form for each of some words; no command is packed by itself."""
+
+    def __init__(self, form: Form, words: Sequence[str]) -> None:
+        self._form = form
+        self._words = words
+
+    @property
+    def packed(self) -> bytes:
+        """Return the bytes of all of them."""
+        return b"".join(map(self._form.packed, self._words))
+
+    def __len__(self) -> int:
+        return self._form.count * len(self._words)
+
+    def __iter__(self) -> Iterator[Command]:
+        for word in self._words:
+            yield from self._form.make(word)
+
+    @overload
+    def __getitem__(self, at: int) -> Command: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Command]: ...
+    def __getitem__(self, at: int | slice) -> Command | Sequence[Command]:
+        return [*self][at]
 
 
 class PipelinedNode:
@@ -243,14 +289,7 @@ class _Link(asyncio.Protocol):
                 ConnectionError(f"{self._in_flight} commands wait for their answers already")
             )
         else:
-            self._unsent.append(
-                b"".join(
-                    [
-                        each.packed if type(each) is Repeated else pack_command(each)
-                        for each in commands
-                    ]
-                )
-            )
+            self._unsent.append(commands.packed if type(commands) is ForEach else _packed(commands))
             self._in_flight += count
             now = loop.time()
             self._asks.append(_Ask(future, count, now, with_refusals))
@@ -353,6 +392,12 @@ class _Link(asyncio.Protocol):
             self.give_up(TimeoutError(f"Redis did not answer within {self._timeout_s:g} s"))
         else:
             self._timer = self._loop.call_at(until, self._look)
+
+
+def _packed(commands: Sequence[Command]) -> bytes:
+    return b"".join(
+        [each.packed if type(each) is Repeated else pack_command(each) for each in commands]
+    )
 
 
 def first_refusal(answers: Sequence[Any]) -> ResponseError | None:

@@ -30,7 +30,7 @@ NEVER = (None, None, None)  # lost slots, a hole, the revision of programs
 
 
 def answers(slot=b"100", floor=NEVER, found=(), away=0, covered=NOT_COVERED):
-    return [slot, floor, set(found), [away], covered]
+    return [[slot, b"4000"], floor, set(found), [away], covered]
 
 
 def state(slot=100, found=(), **covered):
@@ -62,6 +62,7 @@ def test_the_questions_are_all_of_one_partition():
         {ALICE: Coverage(7), STAKE_PROGRAM: Coverage(None)},
         frozenset([b"x" * 32]),
         may_be_away=True,
+        time_ms=4_000,
     )
 
 

@@ -40,6 +40,18 @@ def test_it_is_what_is_stored(asked: list[tuple[bytes, bytes]]) -> None:
         assert accounts.get(address, packed) == opened.opened(address, packed)
 
 
+@given(
+    st.lists(st.tuples(st.sampled_from([ADDRESS, b"b" * 32]), st.none() | VERSIONS), max_size=30)
+)
+@examples(100)
+def test_all_of_several_are_what_each_is(asked: list[tuple[bytes, bytes | None]]) -> None:
+    accounts = OpenedAccounts()
+    for address, packed in asked:
+        account = None if packed is None else opened.opened(address, packed)
+        expected = {} if account is None else {address: account}
+        assert accounts.all_of([(address, packed)]) == expected
+
+
 def test_a_known_account_has_its_slot_and_data() -> None:
     account = OpenedAccounts().get(ADDRESS, pack(stored()))
     assert account is not None
@@ -59,6 +71,9 @@ def test_what_is_kept_is_bounded() -> None:
     first = accounts.get(ADDRESS, large)
     assert first is not None
     assert accounts.get(ADDRESS, large) is not first
+    least = OpenedAccounts(1, len(MINT) - 1)
+    first = least.get(ADDRESS, pack(stored()))
+    assert least.get(ADDRESS, pack(stored())) is not first
     first = accounts.get(ADDRESS, pack(stored()))
     for number in range(opened.KEPT):
         accounts.get(number.to_bytes(32, "big"), pack(stored()))

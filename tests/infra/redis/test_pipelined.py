@@ -20,7 +20,7 @@ from infra.local.process import NotReady, free_port
 from infra.redis import client as redis_client
 from infra.redis import pipelined
 from infra.redis.embedded import valkey
-from infra.redis.pipelined import PipelinedNode, Repeated
+from infra.redis.pipelined import ForEach, Form, PipelinedNode, Repeated
 from infra.settings import Settings
 from tests.support.exploring import SLOW, examples
 from tests.support.systems import Mortal
@@ -117,6 +117,27 @@ async def test_a_repeated_command_is_answered_among_others_each_time(shared):
             commands = [("ECHO", n), again, Repeated(("HMGET", "none", "a", 1)), again]
             answers = await connection.ask(commands)
             assert answers == [b"%d" % n, b"again\r\n\x00", [None, None], b"again\r\n\x00"]
+
+
+PLACES = Form(lambda word: [("ECHO", f"{place}:{word}") for place in "abc"] + [("STRLEN", word)])
+
+
+def echoes(words):
+    return [each for word in words for each in (*(f"{p}:{word}".encode() for p in "abc"), 0)]
+
+
+async def test_a_form_asks_the_same_of_each_word_whatever_its_length(shared):
+    words = ["x", "a1", "b2", "", "w" * 300]
+    with pytest.raises(ValueError, match="empty"):
+        PLACES.packed("")
+    words.remove("")
+    asked = ForEach(PLACES, words)
+    assert [*asked] == [each for word in words for each in PLACES.make(word)]
+    assert (len(asked), asked[5], asked[1:3]) == (16, [*asked][5], [*asked][1:3])
+    async with connected(shared.process.address) as connection:
+        assert await connection.ask(asked) == echoes(words)
+        assert await connection.ask([*asked]) == echoes(words)
+        assert await connection.ask(ForEach(PLACES, [])) == []
 
 
 async def test_a_hundred_thousand_asks_by_a_thousand_at_once(shared):
