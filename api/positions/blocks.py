@@ -41,7 +41,9 @@ def integer(value: int | None) -> int | None:
 
     Strangers write these, and an answer with one that is too large could not be encoded at all.
     """
-    return None if value is None else max(-_MOST_INTEGER, min(value, _MOST_INTEGER))
+    if value is None or -_MOST_INTEGER <= value <= _MOST_INTEGER:
+        return value
+    return _MOST_INTEGER if value > 0 else -_MOST_INTEGER
 
 
 def health_answer(health: Health) -> HealthAnswer:

@@ -90,7 +90,7 @@ async def run(asked: Iterable[tuple[Protocol, Held]], world: World, fetch: Fetch
         if wanted:
             found = await fetch(sorted(wanted))
             budget.go_on()
-            known.update((address, found.get(address)) for address in wanted)
+            known.update(zip(wanted, map(found.get, wanted), strict=True))
         for each in waiting:
             each.go_on(known)
             await budget.pause()
@@ -157,13 +157,13 @@ class _Run:
 
     def go_on(self, known: Mapping[bytes, Account | None]) -> None:
         """Send the reading those of its wanted accounts that exist."""
-        sent = {
-            each: found
-            for each in self.wanted
-            if each not in self._unusable and (found := known.get(each)) is not None
-        }
+        sent = {}
+        for each in self.wanted:
+            if (found := known.get(each)) is None:
+                self._outcome.absent.add(each)
+            elif each not in self._unusable:
+                sent[each] = found
         self._outcome.sent |= sent.keys()
-        self._outcome.absent.update(each for each in self.wanted if known.get(each) is None)
         self._advance(sent)
         if self._is_again:
             self.begin()

@@ -26,7 +26,7 @@ from api.positions.blocks import (
 from api.positions.rewards import Rewards
 from api.tokens.reader import Token, Tokens
 from api.wallets.figures import worth_micros
-from schemas.amounts import MICROS, sol, text, usd
+from schemas.amounts import MICROS, sol, text
 from schemas.protocols.contract import Asset, Position, Role, Stake
 from schemas.solana.addresses import text as address_text
 
@@ -76,34 +76,36 @@ def record(
     value = None
     if not unknown and not (supplied is None and borrowed is None and rewards is None):
         value = (supplied or 0) + (rewards or 0) - (borrowed or 0)
+    account, market = position.account, position.market
     return {
-        "position_id": address_text(position.id or position.account.address),
+        "position_id": address_text(position.id or account.address),
         "protocol": slug,
         "route": position.route,
-        "market": _text(position.market),
-        "slot": position.account.slot,
+        "market": None if market is None else address_text(market),
+        "slot": account.slot,
         "reference_slot": position.reference_slot,
         "assets": assets,
-        "supplied_usd_micros": text(supplied),
-        "supplied_usd": usd(supplied),
-        "borrowed_usd_micros": text(borrowed),
-        "borrowed_usd": usd(borrowed),
-        "rewards_usd_micros": text(rewards),
-        "rewards_usd": usd(rewards),
-        "value_usd_micros": text(value),
-        "value_usd": usd(value),
+        "supplied_usd_micros": None if supplied is None else str(supplied),
+        "supplied_usd": None if supplied is None else supplied / MICROS,
+        "borrowed_usd_micros": None if borrowed is None else str(borrowed),
+        "borrowed_usd": None if borrowed is None else borrowed / MICROS,
+        "rewards_usd_micros": None if rewards is None else str(rewards),
+        "rewards_usd": None if rewards is None else rewards / MICROS,
+        "value_usd_micros": None if value is None else str(value),
+        "value_usd": None if value is None else value / MICROS,
         "stake": None if position.stake is None else _stake(position.stake, paid),
         "health": None if position.health is None else health_answer(position.health),
         "range": None if position.range is None else range_answer(position.range),
-        "locks": [lock_answer(lock) for lock in position.locks],
+        "locks": [lock_answer(lock) for lock in position.locks] if position.locks else [],
         "perp": None if position.perp is None else perp_answer(position.perp),
         "margin": None if position.margin is None else margin_answer(position.margin),
         "voting": None if position.voting is None else voting_answer(position.voting),
-        "points": [points_answer(each) for each in position.points],
-        "unsupported_fields": [
-            *position.unsupported_fields,
-            *([_PARTIAL] if position.missing else ()),
-        ],
+        "points": [points_answer(each) for each in position.points] if position.points else [],
+        "unsupported_fields": (
+            [*position.unsupported_fields, _PARTIAL]
+            if position.missing
+            else [*position.unsupported_fields]
+        ),
     }
 
 

@@ -12,7 +12,7 @@ lock_config}.rs, manager/{position,tick,whirlpool}_manager.rs.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -33,7 +33,7 @@ from schemas.protocols.contract import (
     Unreadable,
     World,
 )
-from schemas.protocols.math.concentrated import Growth, grown, owed_raw, price_range, token_amounts
+from schemas.protocols.math.concentrated import grown, owed_raw_of_each, price_range, token_amounts
 from schemas.protocols.math.ticks import array_start, orca_sqrt_price_x64
 from schemas.protocols.mint import MINT, MINT_2022, MINT_2022_EXTENDED
 from schemas.solana.addresses import key
@@ -117,17 +117,19 @@ def read(held: Held, world: World) -> Reading:
     locks = {each.account.address: _lock_address(each.account.address) for each in positions}
     found = dict((yield [*{each.pool for each in positions}, *locks.values()]))
     wanted: set[bytes] = set()
-    arrays: list[tuple[bytes, ...]] = []
+    pools: list[tuple[_Pool | None, tuple[bytes, ...]]] = []  # of positions, with their arrays
     for each in positions:
-        pool = _of(found, each.pool, WHIRLPOOL)
-        arrays.append(() if pool is None else _arrays(each, pool))
+        account = _of(found, each.pool, WHIRLPOOL)
+        pool = None if account is None else _pool(account, each.account)
+        arrays = () if pool is None else _arrays(each, pool)
+        pools.append((pool, arrays))
         if pool is not None:
-            wanted.update(_pool(pool, each.account).mints, arrays[-1])
+            wanted.update(pool.mints, arrays)
     if wanted:
         found |= yield [*wanted]
     return [
-        _position(each, found, of, locks[each.account.address], world)
-        for each, of in zip(positions, arrays, strict=True)
+        _position(each, found, pool, arrays, locks[each.account.address], world)
+        for each, (pool, arrays) in zip(positions, pools, strict=True)
     ]
 
 
@@ -201,11 +203,11 @@ def _decoded(data: bytes) -> _Pool:
     )
 
 
-def _arrays(placed: _Placed, pool: Account) -> tuple[bytes, ...]:
+def _arrays(placed: _Placed, pool: _Pool) -> tuple[bytes, ...]:
     """Return the addresses of the arrays that a position's ticks are in; none without liquidity."""
     if not placed.liquidity:
         return ()
-    spacing = _pool(pool, placed.account).spacing
+    spacing = pool.spacing
     if not spacing:
         raise Unreadable("whirlpool: tick_spacing is 0", placed.account.address)
     lower, upper = placed.ticks
@@ -223,6 +225,7 @@ def _array_address(pool: bytes, start: int) -> bytes:
 def _position(
     placed: _Placed,
     found: Mapping[bytes, Account],
+    now: _Pool | None,
     addresses: tuple[bytes, ...],
     lock_at: bytes,
     world: World,
@@ -233,21 +236,19 @@ def _position(
         position.id = placed.mint  # one of a bundle has its account's address
     if placed.is_first:
         position.stands_for[placed.mint] = 1
-    pool = _of(found, placed.pool, WHIRLPOOL)
-    if pool is None:
+    if now is None:
         position.missing.append(placed.pool)
         return position
-    used = [pool]
+    pool = found[placed.pool]
+    used = [pool.slot]
     if lock := _of(found, lock_at, LOCK):
-        used.append(lock)
+        used.append(lock.slot)
         position.locks.append(Lock("permanent", locked_raw=placed.liquidity, claimable_raw=0))
-    now = _pool(pool, account)
     mints = now.mints
     decimals = _decimals(found.get(mints[0])), _decimals(found.get(mints[1]))
-    current_tick = now.tick
     lower_x64, upper_x64 = placed.sqrt_prices_x64
     position.range = price_range(
-        mints, decimals, placed.ticks, current_tick, (lower_x64, upper_x64, now.sqrt_price_x64)
+        mints, decimals, placed.ticks, now.tick, (lower_x64, upper_x64, now.sqrt_price_x64)
     )
     amounts = token_amounts(placed.liquidity, now.sqrt_price_x64, lower_x64, upper_x64)
     if max(amounts) > _U64:
@@ -256,31 +257,36 @@ def _position(
     for mint, raw, of in zip(mints, amounts, decimals, strict=True):
         if raw:
             position.assets.append(Asset(role, mint, raw, of))
-    arrays = [found[each] for each in addresses if _is_array(found.get(each))]
-    position.missing += [each for each in dict.fromkeys(addresses) if each not in found]
-    used += arrays
-    position.reference_slot = min(each.slot for each in used)
-    growths = _growths(pool.data, world.time_s)
-    ticks: tuple[_Growths, _Growths] | None = None
+    arrays: list[Account] = []
+    for each in addresses:
+        array = found.get(each)
+        if array is None:
+            if each not in position.missing:
+                position.missing.append(each)
+        elif array.kind is TICK_ARRAY or array.kind is DYNAMIC_TICK_ARRAY:
+            arrays.append(array)
+            used.append(array.slot)
+    position.reference_slot = min(used)
+    owed_raws: Sequence[int | None] = (None,) * len(now.growing)
     if len(arrays) == len(addresses):
-        ticks = _outside(placed, now, arrays, growths)
+        owed_raws = _owed(placed, now, arrays, _growths(pool.data, world.time_s))
     else:
         position.unsupported_fields.append(_UNKNOWN)
-    counted = _CHECKPOINTS.unpack_from(account.data, 96)
-    for number, (mint, *_) in enumerate(now.growing):
-        if mint == _NO_MINT:
-            continue
-        owed: int | None = None
-        if ticks is not None:
-            low, high, owed_then = counted[3 * number : 3 * number + 3]
-            growth = Growth(
-                growths[number], ticks[0][number], ticks[1][number], low | high << 64, owed_then
-            )
-            owed = owed_raw(placed.liquidity, current_tick, placed.ticks, growth) & _U64
-        if owed is None or owed:
+    for number, (owed, (mint, _, _)) in enumerate(zip(owed_raws, now.growing, strict=True)):
+        if mint != _NO_MINT and owed != 0:
             of = decimals[number] if number < 2 else None
             position.assets.append(Asset(_REWARD, mint, owed, of))
     return position
+
+
+def _owed(placed: _Placed, pool: _Pool, arrays: list[Account], growths: _Growths) -> list[int]:
+    """Return what a position is owed now: of fees, then of rewards."""
+    lower, upper = _outside(placed, pool, arrays, growths)
+    counted = _CHECKPOINTS.unpack_from(placed.account.data, 96)
+    checkpoints = [low | high << 64 for low, high in zip(counted[::3], counted[1::3], strict=True)]
+    of_each = zip(growths, lower, upper, checkpoints, counted[2::3], strict=True)
+    owed_raws = owed_raw_of_each(placed.liquidity, pool.tick, placed.ticks, of_each)
+    return [owed & _U64 for owed in owed_raws]
 
 
 def _outside(
@@ -302,10 +308,6 @@ def _decimals(mint: Account | None) -> int | None:
     if mint is None or mint.kind not in _MINTS or len(mint.data) <= _DECIMALS_AT:
         return None
     return mint.data[_DECIMALS_AT]
-
-
-def _is_array(account: Account | None) -> bool:
-    return account is not None and account.kind in (TICK_ARRAY, DYNAMIC_TICK_ARRAY)
 
 
 @lru_cache(_CACHED_POOLS)

@@ -8,6 +8,7 @@ Sources: Orca whirlpools `token_math.rs`, `tick_manager.rs`, `position_manager.r
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from fractions import Fraction
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -79,6 +80,26 @@ def owed_raw(liquidity: int, current_tick: int, ticks: tuple[int, int], growth: 
     return growth.owed_raw + earned_raw(liquidity, inside, growth.checkpoint)
 
 
+def owed_raw_of_each(
+    liquidity: int,
+    current_tick: int,
+    ticks: tuple[int, int],
+    growths: Iterable[tuple[int, int, int, int, int]],
+) -> list[int]:
+    """Return `owed_raw` of several tokens, whose growths have the fields of `Growth`."""
+    if not liquidity:
+        return [owed for *_, owed in growths]
+    lower, upper = ticks
+    is_over, is_under = current_tick >= lower, current_tick < upper
+    found = []
+    for whole, outside_lower, outside_upper, checkpoint, owed in growths:
+        below = outside_lower if is_over else whole - outside_lower
+        above = outside_upper if is_under else whole - outside_upper
+        earned = liquidity * (whole - below - above - checkpoint & _U128) >> 64
+        found.append(owed + earned if earned <= _U64 else owed)
+    return found
+
+
 @lru_cache(_CACHED_PRICES)
 def price(sqrt_price_x64: int, decimals_a: int | None, decimals_b: int | None) -> Fraction | None:
     """Return the price of a whole a in whole b; None without both tokens' decimals."""
@@ -102,13 +123,16 @@ def price_range(
     """
     lower, upper = ticks
     at_lower, at_upper, now = sqrt_prices_x64
-    return Range(
-        *mints,
-        lower_index=lower,
-        upper_index=upper - 1,
-        current_index=current_tick,
-        lower=price(at_lower, *decimals),
-        upper=price(at_upper, *decimals),
-        current=price(now, *decimals),
-        is_in_range=lower <= current_tick < upper,
+    base, quote = mints
+    of_base, of_quote = decimals
+    return Range(  # by their places, which takes half as long as by their names
+        base,
+        quote,
+        lower,
+        upper - 1,
+        current_tick,
+        price(at_lower, of_base, of_quote),
+        price(at_upper, of_base, of_quote),
+        price(now, of_base, of_quote),
+        lower <= current_tick < upper,
     )

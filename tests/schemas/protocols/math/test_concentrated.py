@@ -9,9 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.protocols.math.concentrated import (
+    Growth,
     earned_raw,
     grown,
     growth_inside,
+    owed_raw,
+    owed_raw_of_each,
     price,
     price_range,
     token_amounts,
@@ -104,6 +107,25 @@ def test_growth_wraps_and_what_overflows_is_lost() -> None:
     assert grown(7, 10, 2, 0) == 7
     assert earned_raw(2**64, 5, 2**128 - 5) == 10
     assert earned_raw(2**127, 2, 0) == 0
+
+
+# Growths are near each other or anywhere; what is owed is u64.
+NEAR = st.one_of(U128, st.integers(0, 2**70), st.integers(2**128 - 2**70, 2**128 - 1))
+GROWTHS = st.builds(Growth, NEAR, NEAR, NEAR, NEAR, st.integers(0, 2**64 - 1))
+
+
+@given(
+    st.one_of(st.just(0), st.integers(0, 2**40), U128),
+    st.integers(-3, 3),
+    st.sampled_from([(-2, 2), (-1, 0), (0, 1)]),
+    st.lists(GROWTHS, max_size=5),
+)
+@examples(500)
+def test_what_is_owed_of_several_tokens_is_what_is_owed_of_each(
+    liquidity: int, current: int, ticks: tuple[int, int], growths: list[Growth]
+) -> None:
+    found = owed_raw_of_each(liquidity, current, ticks, growths)
+    assert found == [owed_raw(liquidity, current, ticks, each) for each in growths]
 
 
 def test_a_price_is_of_a_whole_token() -> None:
