@@ -29,9 +29,9 @@ def main(folder: str, changes: str) -> dict[str, Any]:
     return {
         "paths": document["paths"],
         "schemas": document["components"]["schemas"],
-        "filters": {
-            name: filters[name].SerializeToString(deterministic=True).hex() for name in filters
-        },
+        "filters": sorted(
+            each.SerializeToString(deterministic=True).hex() for each in filters.values()
+        ),
     }
 
 

@@ -69,16 +69,16 @@ def test_filter_route_and_document_follow_and_nothing_else_changes(tmp_path: Pat
     assert operation["summary"] == "example: loans"
     answer = operation["responses"]["200"]["content"]["application/json"]
     assert answer["example"]["positions"][0]["health"]["health_factor"]
-    added = after["filters"].pop("example_loan")
-    assert PROGRAM.hex() in added or text(PROGRAM).encode().hex() in added
-    assert b"examples".hex() in added
+    [added] = [each for each in after["filters"] if b"examples".hex() in each]
+    assert text(PROGRAM).encode().hex() in added
+    after["filters"].remove(added)
     assert after == before
 
 
 def test_without_a_slug_it_is_stored_and_not_served(tmp_path: Path) -> None:
     file(tmp_path, "example")
     found = registered(tmp_path)
-    assert "example_loan" in found["filters"]
+    assert any(b"examples".hex() in each for each in found["filters"])
     assert PATH not in found["paths"]
 
 
@@ -137,4 +137,6 @@ def test_a_protocol_in_two_files_stops_the_process(tmp_path: Path) -> None:
 def test_two_files_may_know_different_accounts_of_a_program(tmp_path: Path) -> None:
     file(tmp_path, "example")
     file(tmp_path, "other", tag=b"xamples!")
-    assert {"example_loan", "other_loan"} <= registered(tmp_path)["filters"].keys()
+    filters = registered(tmp_path)["filters"]
+    for tag in (b"examples", b"xamples!"):
+        assert any(tag.hex() in each for each in filters)
