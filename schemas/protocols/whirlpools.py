@@ -115,22 +115,36 @@ def read(held: Held, world: World) -> Reading:
     if not positions:
         return []
     locks = {each.account.address: _lock_address(each.account.address) for each in positions}
-    found = dict((yield [*{each.pool for each in positions}, *locks.values()]))
+    asked = {*[each.pool for each in positions], *locks.values()}
+    for each in positions:
+        for pool in _remembered(each.pool):
+            asked.update(pool.mints, _arrays(each, pool))
+    found = dict((yield [*asked]))
     wanted: set[bytes] = set()
     pools: list[tuple[_Pool | None, tuple[bytes, ...]]] = []  # of positions, with their arrays
     for each in positions:
         account = _of(found, each.pool, WHIRLPOOL)
-        pool = None if account is None else _pool(account, each.account)
-        arrays = () if pool is None else _arrays(each, pool)
-        pools.append((pool, arrays))
-        if pool is not None:
-            wanted.update(pool.mints, arrays)
-    if wanted:
+        now = None if account is None else _pool(account, each.account)
+        arrays = () if now is None else _arrays(each, now)
+        pools.append((now, arrays))
+        if now is not None:
+            wanted.update(now.mints, arrays)
+            _remembered(each.pool)[:] = [now] if now.spacing else []
+    if wanted := wanted - asked:
         found |= yield [*wanted]
     return [
-        _position(each, found, pool, arrays, locks[each.account.address], world)
-        for each, (pool, arrays) in zip(positions, pools, strict=True)
+        _position(each, found, now, arrays, locks[each.account.address], world)
+        for each, (now, arrays) in zip(positions, pools, strict=True)
     ]
+
+
+@lru_cache(_CACHED_POOLS)
+def _remembered(_pool: bytes) -> list[_Pool]:
+    """Return the pool at an address as it was read last, if it was.
+
+    Its mints and tick spacing never change, so what its positions need is asked for with it.
+    """
+    return []
 
 
 def _positions(held: Held) -> Iterator[_Placed]:
