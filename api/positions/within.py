@@ -1,11 +1,11 @@
 """A bound on what a block of code computes, so that a reading that loops does not hang a process.
 
-A clock of the process's own computing time ticks, and raises inside a block whose time is over; what
-the block waits for does not count. It ticks on: what it raises is lost where the block was just then
-in a `__del__` or a callback of the collector. It ends when it ticks outside of a block: a request
-has dozens of them, and to start and stop a timer for each took four per cent of its time. It works
-in the main thread, where the API answers; elsewhere the block has no bound. One call into C that
-takes long ends first.
+A clock of the process's own computing time ticks, and raises inside a block whose time is over;
+what the block waits for does not count. It ticks on: what it raises is lost where the block was
+just then in a `__del__` or a callback of the collector. It ends when it ticks outside of a block: a
+request has dozens of them, and a timer for each took four per cent of its time. It works in the
+main thread, where the API answers; elsewhere the block has no bound. One call into C that takes
+long ends first.
 """
 
 from __future__ import annotations
