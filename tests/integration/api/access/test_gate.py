@@ -12,14 +12,23 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from api.access import failures, refusals, register, users
+from api.access import failures, refusals, refused_bodies, register, users
 from api.access.charge import NOT_GIVEN_BACK, Charges
 from api.access.gate import BATCHES_AT_ONCE, Gate
 from api.access.keys import key_id, new, parse
 from api.access.prices import Priced
 from api.access.users import Identity
 from api.app import create_app
-from api.http.errors import BODY_TOO_LARGE, BUSY, STORE_UNAVAILABLE, UNKNOWN_TOKEN, Problem
+from api.http.errors import (
+    BODY_TOO_LARGE,
+    BUSY,
+    INVALID_PARAMETER,
+    KEY_REVOKED,
+    KEY_UNKNOWN,
+    STORE_UNAVAILABLE,
+    UNKNOWN_TOKEN,
+    Problem,
+)
 from api.http.problems import on_problem
 from api.stores.clients import FAILURES
 from infra.local.process import free_port
@@ -181,10 +190,44 @@ async def test_nothing_is_read_that_a_key_sends_which_is_not_good(charges, make,
         assert read == []
         assert (await asked(good)).headers["x-credits-left"] == "999999"
         await register.revoke(redis, parse(good), 1)
-        refused(await asked(good), 403, "key_revoked")  # it was good a moment ago
+        answer = await asked(good)  # good a moment ago: its body was read, and the route answers
+        assert answer.text == "nobody"
+        assert shell.states[-1]["refusal"].kind is KEY_REVOKED
         assert read == [parse(good)] * 2
         refused(await asked(good), 403, "key_revoked")
         assert read == [parse(good)] * 2
+
+
+@pytest.mark.parametrize("answers", [True, False])
+async def test_a_route_that_answers_refusals_gets_those_of_keys(charges, make, redis, answers):
+    """Of a body that is short and there; a price that refuses counts less than the key."""
+    bodies = []
+
+    async def price(scope, receive, fingerprint):
+        bodies.append((await receive())["body"])
+        if bodies[-1] == b"odd":
+            raise Problem(INVALID_PARAMETER, "it is odd")
+        return Priced(1, receive, answers_refusals=answers)
+
+    shell = around(charges, prices={"/api/who": price})
+    revoked = await make.text("pro")
+    await register.revoke(redis, parse(revoked), 1)
+    transport = httpx.ASGITransport(shell)
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        for key, kind in ((new(), KEY_UNKNOWN), (revoked, KEY_REVOKED)):
+            headers = {"x-api-key": key}
+            answer = await client.post("/api/who", headers=headers, content=b"call")
+            if answers:
+                assert answer.text == "nobody"
+                assert shell.states[-1]["refusal"].kind is kind
+            else:
+                refused(answer, kind.status, kind.code)
+            answer = await client.post("/api/who", headers=headers, content=b"odd")
+            refused(answer, kind.status, kind.code)
+            long = b"x" * (refused_bodies.MOST_BYTES + 1)
+            answer = await client.post("/api/who", headers=headers, content=long)
+            refused(answer, kind.status, kind.code)
+    assert bodies == [b"call", b"odd"] * 2
 
 
 async def test_of_what_has_no_limit_nothing_is_said(client, make):
