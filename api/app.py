@@ -161,7 +161,7 @@ def create_app(settings: Settings, demo_key: str | None = None) -> FastAPI:
         | mcp.OPEN
         | page.open
         | (signin.OPEN if sign_in else frozenset()),
-        most_in_flight=settings.api_max_concurrent_per_key,
+        most_in_flight=min(settings.api_max_concurrent_per_key, settings.api_max_concurrent),
         failures=failures,
         sessions=page.sessions,
         prices=agents.prices,

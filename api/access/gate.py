@@ -126,7 +126,7 @@ class Gate:
         self._in_flight = InFlight(most_in_flight)
         self._batches = Turns(BATCHES_AT_ONCE)
         self._failures = failures
-        self._refused_bodies = RefusedBodies()
+        self._refused_bodies = RefusedBodies(most_in_flight)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer or pass on one request."""
@@ -241,7 +241,8 @@ class Gate:
         self, price: Price, fingerprint: str, scope: Scope, receive: Receive
     ) -> Priced | None:
         """Price the request of a key that is refused, None where its body is not read."""
-        again = await self._refused_bodies.read(scope, receive)
+        holder = self._charges.payer(fingerprint)
+        again = await self._refused_bodies.read(scope, receive, holder)
         if again is None:
             return None
         try:

@@ -17,6 +17,7 @@ from api.access.grants import Grant
 from api.http.encoding import Encoded
 from api.http.errors import INVALID_ADDRESS, NOT_IN_PLAN, STORE_UNAVAILABLE, Problem
 from api.http.guard import of_failure
+from api.http.metrics import PROBLEMS
 from api.http.problems import FAILED
 from api.mcp.asking import ask
 from api.mcp.cutting import MOST_BYTES, cut
@@ -90,6 +91,7 @@ class Calls:
 def _refused(problem: Problem, path: str, state: dict[str, Any]) -> Result:
     if problem.kind.status >= 500:
         state[FAILED] = True  # the credit is given back, and availability counts it
+    PROBLEMS.labels(problem.kind.code).inc()
     return Result(problem.body(state["request_id"], path), is_error=True)
 
 

@@ -22,6 +22,7 @@ from api.mcp.sessions import Sessions
 
 CALL: Final = "tools/call"
 _MESSAGE: Final = "mcp_message"
+_OF_ANSWERS: Final = frozenset({"result", "error"})
 
 
 class Pricing:
@@ -40,7 +41,8 @@ class Pricing:
         body = await bodies.read(receive)
         message = scope["state"][_MESSAGE] = _parsed(body)
         is_call = message is not None and message.get("method") == CALL
-        return Priced(int(is_call), bodies.again(body, receive), answers_refusals=is_call)
+        answers = message is not None and is_call and _can_be_answered(message)
+        return Priced(int(is_call), bodies.again(body, receive), answers_refusals=answers)
 
     async def price_of_session(self, scope: Scope, receive: Receive, fingerprint: str) -> Priced:
         """As `price`, of a message to a session; raises Problem if it is not open for the key."""
@@ -84,6 +86,11 @@ def message_of(scope: Scope) -> dict[str, Any] | None:
     """Take the message that was priced out of the state, None where it is no object of JSON."""
     found: dict[str, Any] | None = scope["state"].pop(_MESSAGE, None)
     return found
+
+
+def _can_be_answered(message: dict[str, Any]) -> bool:
+    """Return whether a call gets a result: what has no id, or is an answer itself, gets none."""
+    return type(message.get("id")) in (int, str) and message.keys().isdisjoint(_OF_ANSWERS)
 
 
 def _parsed(body: bytes) -> dict[str, Any] | None:

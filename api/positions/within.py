@@ -10,6 +10,8 @@ long ends first.
 
 from __future__ import annotations
 
+import atexit
+import os
 import signal
 import threading
 from time import thread_time
@@ -44,6 +46,9 @@ class within:  # noqa: N801 - it reads as a statement
         if not _handles:
             signal.signal(signal.SIGVTALRM, _tick)
             signal.siginterrupt(signal.SIGVTALRM, False)
+            # The interpreter gives the handler up before its own end, which a tick would then be.
+            atexit.register(_stop)
+            os.register_at_fork(after_in_child=_forget)
             _handles = True
         _ticks = True
         signal.setitimer(signal.ITIMER_VIRTUAL, _TICK_S, _TICK_S)
@@ -64,10 +69,8 @@ _ENDING: Final = frozenset({within.__enter__.__code__, within.__exit__.__code__}
 
 
 def _tick(_: int, frame: FrameType | None) -> None:
-    global _ticks
     if _until_s is None:
-        _ticks = False
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        _stop()
         return
     if thread_time() < _until_s:
         return
@@ -80,3 +83,16 @@ def _tick(_: int, frame: FrameType | None) -> None:
             return
         at = at.f_back
     raise OverTime
+
+
+def _stop() -> None:
+    """End the clock."""
+    global _ticks
+    _ticks = False
+    signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+
+
+def _forget() -> None:
+    """Forget the parent's clock, which a child does not inherit."""
+    global _ticks, _until_s
+    _ticks, _until_s = False, None

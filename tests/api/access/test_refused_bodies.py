@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from api.access import refused_bodies
-from api.access.refused_bodies import AT_ONCE, MOST_BYTES, RefusedBodies
+from api.access.refused_bodies import AT_ONCE, MOST_BYTES, OF_ONE, RefusedBodies
+
+MANY = 8 * AT_ONCE  # requests of one holder in flight
 
 
-def _scope(*sizes: bytes) -> dict[str, Any]:
-    return {"headers": [(b"content-length", size) for size in sizes]}
+def _scope(*sizes: bytes, method: str = "POST") -> dict[str, Any]:
+    return {"method": method, "headers": [(b"content-length", size) for size in sizes]}
 
 
 async def _at_once() -> dict[str, Any]:
@@ -29,7 +31,7 @@ async def _left() -> dict[str, Any]:
 
 
 async def test_a_short_body_is_read_and_given_again() -> None:
-    again = await RefusedBodies().read(_scope(b"2"), _at_once)
+    again = await RefusedBodies(MANY).read(_scope(b"2"), _at_once, "a")
     assert again is not None
     assert await again() == {"type": "http.request", "body": b"{}", "more_body": False}
 
@@ -39,24 +41,53 @@ async def test_a_short_body_is_read_and_given_again() -> None:
     [(), (b"0",), (b"%d" % (MOST_BYTES + 1),), (b"9" * 5000,), (b"-1",), (b"x",), (b"2", b"2")],
 )
 async def test_none_is_read_that_does_not_say_that_it_is_short(sizes: tuple[bytes, ...]) -> None:
-    assert await RefusedBodies().read(_scope(*sizes), _never) is None
+    assert await RefusedBodies(MANY).read(_scope(*sizes), _never, "a") is None
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE"])
+async def test_only_what_may_be_a_call_is_waited_for(method: str) -> None:
+    assert await RefusedBodies(MANY).read(_scope(b"2", method=method), _never, "a") is None
 
 
 async def test_a_caller_who_leaves_is_not_answered() -> None:
-    assert await RefusedBodies().read(_scope(b"2"), _left) is None
+    assert await RefusedBodies(MANY).read(_scope(b"2"), _left, "a") is None
 
 
-async def test_few_are_waited_for_and_not_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = RefusedBodies()
-    slow = [asyncio.create_task(found.read(_scope(b"2"), _never)) for _ in range(AT_ONCE)]
+async def _blocked(found: RefusedBodies, holders: list[str]) -> list[asyncio.Task[Any]]:
+    tasks = [asyncio.create_task(found.read(_scope(b"2"), _never, each)) for each in holders]
     await asyncio.sleep(0)  # all of them begin
-    assert await found.read(_scope(b"2"), _at_once) is None
-    slow[0].cancel()
-    await asyncio.gather(slow[0], return_exceptions=True)
-    assert await found.read(_scope(b"2"), _at_once) is not None
-    for task in slow[1:]:
+    return tasks
+
+
+async def _end(tasks: list[asyncio.Task[Any]]) -> None:
+    for task in tasks:
         task.cancel()
-    await asyncio.gather(*slow, return_exceptions=True)
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@pytest.mark.parametrize(
+    ("most_in_flight", "at_once"), [(1, 1), (8, 1), (16, 2), (64, 8), (MANY, AT_ONCE), (10**6, 16)]
+)
+async def test_few_are_waited_for(most_in_flight: int, at_once: int) -> None:
+    found = RefusedBodies(most_in_flight)
+    slow = await _blocked(found, [str(number) for number in range(at_once)])
+    assert await found.read(_scope(b"2"), _at_once, "another") is None
+    await _end(slow[:1])
+    assert await found.read(_scope(b"2"), _at_once, "another") is not None
+    await _end(slow)
+
+
+async def test_one_holder_is_waited_for_less() -> None:
+    found = RefusedBodies(MANY)
+    slow = await _blocked(found, ["a"] * OF_ONE)
+    assert await found.read(_scope(b"2"), _at_once, "a") is None
+    assert await found.read(_scope(b"2"), _at_once, "b") is not None
+    await _end(slow)
+    assert await found.read(_scope(b"2"), _at_once, "a") is not None
+
+
+async def test_none_is_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(refused_bodies, "WITHIN_S", 0.01)
-    assert await found.read(_scope(b"2"), _never) is None
-    assert await found.read(_scope(b"2"), _at_once) is not None
+    found = RefusedBodies(8)
+    assert await found.read(_scope(b"2"), _never, "a") is None
+    assert await found.read(_scope(b"2"), _at_once, "a") is not None

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import subprocess
+import sys
 import time
 
 import pytest
@@ -68,3 +71,32 @@ def test_it_bounds_computing_and_not_waiting():
     with within(SECONDS):
         time.sleep(5 * SECONDS)
     assert time.monotonic() - begun_s >= 5 * SECONDS
+
+
+@pytest.mark.parametrize("ends", ["", "; signal.raise_signal(signal.SIGTERM)"])
+def test_a_process_that_ends_after_a_block_ends_as_it_would(ends: str):
+    """Python gives its handlers up before it frees what it has, which takes longer than a tick."""
+    code = (
+        "import signal, sys; from api.positions.within import within; import api.app\n"
+        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))\n"
+        f"with within(0.1): pass\nkept = [{{}} for _ in range(300_000)]{ends}"
+    )
+    env = {"PYTHONPATH": ":".join(sys.path), "PATH": ""}
+    ended = subprocess.run([sys.executable, "-c", code], env=env, check=False, timeout=60)
+    assert ended.returncode == (7 if ends else 0)
+
+
+def test_a_fork_has_a_clock_of_its_own():
+    with within(SECONDS):
+        pass
+    child = os.fork()
+    if not child:
+        status = 1
+        try:
+            with within(SECONDS):
+                compute(20 * SECONDS)
+        except OverTime:
+            status = 0
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

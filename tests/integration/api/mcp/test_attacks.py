@@ -259,7 +259,15 @@ async def test_a_call_with_an_unknown_key_is_an_error_of_the_tool(four, http) ->
         result = answer.json()["result"]
         refused = json.loads(result["content"][0]["text"])
         assert (result["isError"], refused["status"], refused["code"]) == (True, 401, "key_unknown")
-    for message in (INITIALIZE, {**call(), "method": "tools/list"}):
+    nothing = {key: value for key, value in call().items() if key != "id"}  # gets no result
+    for message in (
+        INITIALIZE,
+        {**call(), "method": "tools/list"},
+        nothing,
+        {**call(), "id": None},
+        {**call(), "error": {}},
+        [call()],
+    ):
         answer = await http.post("/mcp", headers=headers, json=message)
         assert await code_of(answer) == (401, "key_unknown")
     too_long = {**call(), "padding": " " * MOST_BYTES}
