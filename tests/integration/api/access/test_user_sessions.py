@@ -50,6 +50,8 @@ async def test_behind_https_a_cookie_is_of_this_host_alone(redis, user):
     assert (cookie["secure"], cookie["httponly"], cookie["samesite"]) == (True, True, "strict")
     assert (cookie["path"], cookie["domain"]) == ("/", "")
     assert cookie["max-age"] == str(7 * 86_400)
+    plain = await begun(UserSessions(redis, LOCAL, Failures()), user)
+    assert (plain.key.startswith("__Host-"), plain["secure"]) == (False, "")
 
 
 async def test_two_services_of_one_machine_have_two_names(redis, user):
@@ -69,8 +71,24 @@ async def test_a_session_is_known_to_every_process_until_it_ends(redis, user):
     assert session.has_sent(session.csrf)
     assert not session.has_sent("")
     assert not session.has_sent("\udcff")
+    assert await other.holder(sent(cookie), ADDRESS) == user
     await other.end(session.user, session.digest)
     assert await other.of(sent(cookie), ADDRESS) is None
+    assert await other.holder(sent(cookie), ADDRESS) is None
+
+
+async def test_a_user_has_ten_sessions_and_a_further_one_ends_the_oldest(redis, user):
+    sessions = UserSessions(redis, SECURE, Failures())
+    oldest = await begun(sessions, user)
+    mine = [await begun(sessions, user) for _ in range(9)]
+    name = USER_SESSIONS.make(tag=tag_of_key(user))
+    digest = sessions.named(sent(oldest)).digest
+    await redis.ask([("ZINCRBY", name, -1, digest)])  # all may begin in one millisecond
+    found = [await sessions.holder(sent(each), ADDRESS) for each in (oldest, *mine)]
+    assert found == [user] * 10
+    mine.append(await begun(sessions, user))
+    assert await sessions.holder(sent(oldest), ADDRESS) is None
+    assert [await sessions.holder(sent(each), ADDRESS) for each in mine] == [user] * 10
 
 
 async def test_a_suspended_user_begins_no_session(redis, user):
