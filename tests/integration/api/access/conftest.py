@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from datetime import datetime
+from pathlib import Path
 
 import pytest
+import redis as sync_redis
 
 from api.access import charge, register
 from api.access.charge import Charges
@@ -26,6 +28,18 @@ def keys_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture
 def settings(keys_url: str) -> Settings:
     return Settings(_env_file=None, access_redis_url=keys_url)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys_url: str) -> Path:
+    """An empty folder to be in, settings that lead to an empty Redis for the keys, and no more."""
+    for name in Settings.model_fields:
+        monkeypatch.delenv(name.upper(), raising=False)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ACCESS_REDIS_URL", keys_url)
+    with sync_redis.Redis.from_url(keys_url) as client:
+        client.flushall()
+    return tmp_path
 
 
 @pytest.fixture

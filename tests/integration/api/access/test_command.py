@@ -12,7 +12,7 @@ import pytest
 import redis as sync_redis
 from click.testing import CliRunner
 
-from api.access import register, users
+from api.access import demo, passes, register, users
 from api.access.charge import Charges, Grant, Refusal
 from api.access.keys import key_id, new, parse
 from api.access.users import Identity
@@ -21,7 +21,7 @@ from infra.local import running
 from infra.local.process import free_port
 from infra.redis.embedded import valkey
 from infra.settings import Settings
-from schemas.redis_keys import API_KEY, USER_KEY, USER_SESSIONS, tag_of_key
+from schemas.redis_keys import API_KEY, API_LINK, USER_KEY, USER_SESSIONS, tag_of_key
 from stream_gateway.admission import Admission
 from tests.support.systems import bound
 from tests.support.waiting import without_error
@@ -30,15 +30,8 @@ TEXT = re.compile(r"soltape_[0-9A-Za-z]{39}")
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch, keys_url):
-    """An empty folder, settings that lead to an empty Redis for the keys, and nothing else."""
-    for name in Settings.model_fields:
-        monkeypatch.delenv(name.upper(), raising=False)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("ACCESS_REDIS_URL", keys_url)
-    with sync_redis.Redis.from_url(keys_url) as client:
-        client.flushall()
-    return tmp_path
+def _folder(folder):
+    """Every command runs in an empty folder."""
 
 
 def keys(*arguments, stdin=None):
@@ -220,6 +213,30 @@ def test_what_is_wrong_is_said(arguments, code, said):
     assert "Traceback" not in result.stderr
 
 
+def test_a_link_is_of_the_demo_key_in_the_folder(folder):
+    none = keys("link")
+    assert (none.exit_code, none.stdout) == (1, "")
+    assert "demo-key does not exist. `soltape up` makes a demo key" in none.stderr
+    file = folder / ".soltape" / "demo-key"
+    text = at_redis(lambda redis: demo.ensure(redis, file))
+    place, _, token = keys("link").stdout.strip().partition("/?token=")
+    assert place == "http://127.0.0.1:8000"
+    assert at_redis(lambda redis: passes.holder(redis, API_LINK, token)) == parse(text)
+
+    at_redis(lambda redis: register.revoke(redis, parse(text), 1))
+    revoked = keys("link")
+    at_redis(lambda redis: redis.ask([("FLUSHDB",)]))
+    lost = keys("link")
+    file.write_text("notes")
+    for refused, said in (
+        (revoked, "demo-key is revoked: start `soltape up` again"),
+        (lost, "demo-key is not known here: start `soltape up` again"),
+        (keys("link"), "holds something else than a key"),
+    ):
+        assert (refused.exit_code, refused.stdout) == (1, "")
+        assert said in refused.stderr
+
+
 def test_usage_is_listed_by_key_and_month():
     text, other = created("--plan", "pro"), created()
     charge(text, times=42)
@@ -353,6 +370,31 @@ def test_a_user_who_signed_in_before_the_import_gets_all_back(folder, keys_url):
     assert (granted.user, granted.plan.name, granted.credits_spent) == (user, "pro", 3)
     assert charge(later).credits_spent == 4
     assert at_redis(lambda redis: users.read(redis, user)).created_ms == created_ms
+
+
+def test_all_users_are_exported_each_with_their_keys(folder):
+    """A key that works leads to its user for ever, one that was revoked for thirty days."""
+
+    async def bob_signs_up(redis):
+        user = await users.enter(redis, Identity(ANN.issuer, "bob", "bob"), 10)
+        return user, await users.create_key(redis, user, "bobs")
+
+    ann, (works, gone) = signed_up("works", "gone")
+    user_revokes(ann, gone)
+    bob, bobs = at_redis(bob_signs_up)
+    file = keys("export").stdout_bytes
+    lines = [orjson.loads(line) for line in file.splitlines()]
+    assert {each["user"]: {key["name"] for key in each["keys"]} for each in lines} == {
+        ann: {"works", "gone"},
+        bob: {"bobs"},
+    }
+    at_redis(lambda redis: redis.ask([("FLUSHDB",)]))
+    assert "3 keys of users added" in keys("import", "-", stdin=file).stdout
+    assert (charge(works).user, charge(bobs).user) == (ann, bob)
+    pointers = [API_KEY.make(tag=tag_of_key(parse(text))) for text in (works, bobs, gone)]
+    left_s = at_redis(lambda redis: redis.ask([("TTL", each) for each in pointers]))
+    assert left_s[:2] == [-1, -1]
+    assert 29 * 86_400 < left_s[2] <= users.REVOKED_KEPT_S
 
 
 def line_of(name, *texts, **changed):
@@ -517,10 +559,10 @@ def test_an_export_does_not_replace_what_is_no_export(folder):
     created()
     assert keys("export", "keys.jsonl").exit_code == 0
     file = folder / "keys.jsonl"
-    file.write_bytes(file.read_bytes() + b'{"fingerprint": "01')  # copied in part
+    file.write_bytes(file.read_bytes() + b'{"fingerprint": "01\n01')  # copied in part
     result = keys("export", "keys.jsonl")
     assert (result.exit_code, "no export of keys (line 2: " in result.stderr) == (1, True)
-    assert file.read_bytes().endswith(b"01")
+    assert file.read_bytes().endswith(b"01\n01")
     assert keys("export", "keys.jsonl", "--force").exit_code == 0
     assert len(file.read_bytes().splitlines()) == 1
 
@@ -577,7 +619,15 @@ def test_without_redis_it_is_said_where_and_what_to_do(monkeypatch):
         (("--appendonly", "no", "--save", "3600 1"), ["it keeps snapshots only (save 3600 1)"]),
         (("--maxmemory-policy", "allkeys-lru"), ["it forgets keys as it likes"]),
         (("--maxmemory-policy", "volatile-lru"), []),
+        (
+            ("--appendonly", "no", "--rename-command", "CONFIG", ""),
+            ["it keeps no append-only file"],
+        ),
         (("--rename-command", "INFO", ""), ["it does not say whether it keeps anything"]),
+        (
+            ("--rename-command", "INFO", "", "--rename-command", "ECHO", "INFO"),  # with less in it
+            ["it does not say whether it keeps anything"],
+        ),
         (("--rename-command", "WAITAOF", ""), []),
     ],
 )
@@ -610,6 +660,7 @@ def test_every_command_teaches():
         assert result.exit_code == 0
         assert len(result.stdout.splitlines()) > 5
     plans = keys("create", "--help").stdout
+    assert "[default: free]" in plans
     assert re.search(r"business +\$799 +20,000,000 +2,000 +5\n", plans)
 
 
