@@ -601,11 +601,12 @@ def test_beside_a_stack_its_keys_are_found_without_a_warning(folder, keys_url, m
 
 
 def test_without_redis_it_is_said_where_and_what_to_do(monkeypatch):
-    monkeypatch.setenv("ACCESS_REDIS_URL", f"redis://me:s3cret@127.0.0.1:{free_port()}/0")
+    monkeypatch.setenv("ACCESS_REDIS_URL", f"redis://me:s3cret@127.0.0.1:{free_port()}")
     for arguments in (["list"], ["create", "--name", "x"], ["revoke", "0" * 12], ["export"]):
         result = keys(*arguments)
         assert (result.exit_code, result.stdout) == (1, "")
         assert "redis://127.0.0.1:" in result.stderr
+        assert "(database 0)" in result.stderr
         assert "set ACCESS_REDIS_URL or REDIS_URL" in result.stderr
         assert "s3cret" not in result.stderr
 

@@ -58,7 +58,7 @@ async def test_counts_of_many_users_are_all_written(redis):
     assert written == [[{"/api/usage": 1}]] * len(many)
 
 
-async def test_counts_are_written_every_while(redis, monkeypatch):
+async def test_a_process_writes_by_itself_until_it_ends(redis, monkeypatch):
     monkeypatch.setattr(days, "WRITE_EVERY_S", 0.01)
     process = Days(redis)
     writing = asyncio.create_task(process.run())

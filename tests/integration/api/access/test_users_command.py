@@ -116,9 +116,11 @@ async def test_keys_of_a_user_are_listed_and_end_one_by_one(redis, user, charges
     for meant, stdin in ((ID, None), ("-", texts[1])):
         head, *rows = (await good("keys", meant, stdin=stdin)).splitlines()
         assert re.split(r" {2,}", head) == ["id", "key", "created", "last used", "name"]
-        assert [re.split(r" {2,}", row)[0] for row in rows] == [first, second]
-        assert [re.split(r" {2,}", row)[3:] for row in rows] == [["never", "first"],
-                                                                 ["never", "second"]]  # fmt: skip
+        rows = [re.split(r" {2,}", row) for row in rows]
+        assert {(row[0], *row[3:]) for row in rows} == {
+            (first, "never", "first"),
+            (second, "never", "second"),
+        }
 
     said = await good("revoke", "-", stdin=texts[0])
     assert said == f"{first}, a key of {ID} (ann@example.com), is refused from now on\n"
