@@ -38,6 +38,38 @@ def guess(failures, address, count, first=0):
         failures.refused(address, f"guess-{number}", is_unknown=True)
 
 
+def test_sixty_a_minute_are_looked_at(failures, clock):
+    guess(failures, "203.0.113.9", 60)
+    with pytest.raises(Problem) as refused:
+        failures.check("203.0.113.9", "another")
+    assert refused.value.headers["Retry-After"] == "60"
+    clock.now_s += 60
+    assert code_of(failures, "203.0.113.9", "another") is None
+
+
+def test_the_memory_is_bounded_and_the_oldest_is_forgotten_first(failures):
+    for number in range(10_000):
+        failures.refused(f"198.51.{number // 100}.{number % 100}", f"bad-{number}", is_unknown=True)
+        failures.found(f"good-{number}")
+    assert failures.knows("good-0")
+    assert code_of(failures, "203.0.113.9", "bad-0") == "key_unknown"
+    failures.found("one more")
+    failures.refused("203.0.113.10", "one more that is bad", is_unknown=True)
+    assert not failures.knows("good-0")
+    assert failures.knows("good-1")
+    assert code_of(failures, "203.0.113.9", "bad-0") is None
+    assert code_of(failures, "203.0.113.9", "bad-1") == "key_unknown"
+
+
+@pytest.mark.parametrize(("others", "is_known"), [(9_999, True), (10_000, False)])
+def test_so_many_addresses_are_remembered(failures, others, is_known):
+    for _ in range(FAILURES):
+        failures.refused("203.0.113.9")
+    for number in range(others):
+        failures.refused(f"198.51.{number // 100}.{number % 100}")
+    assert failures.are_too_many("203.0.113.9") is is_known
+
+
 def test_an_unknown_key_is_remembered_for_a_moment(failures, clock):
     guess(failures, "203.0.113.9", 1)
     assert code_of(failures, "198.51.100.1", "guess-0") == "key_unknown"
@@ -68,6 +100,11 @@ def test_a_key_that_was_good_here_lately_comes_in_from_such_an_address(failures)
     assert code_of(failures, "203.0.113.9", "good") is None
     failures.refused("203.0.113.9", "good", is_unknown=False)  # revoked meanwhile
     assert code_of(failures, "203.0.113.9", "good") == "too_many_failures"
+
+
+def test_a_revoked_key_is_looked_up_again_for_it_is_not_unknown(failures):
+    failures.refused("203.0.113.9", "revoked")
+    assert code_of(failures, "203.0.113.9", "revoked") is None
 
 
 def test_of_ipv6_the_network_counts_that_one_caller_is_given(failures):

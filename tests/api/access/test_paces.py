@@ -25,6 +25,11 @@ def test_so_many_within_a_window_that_begins_with_the_first():
     assert pace.take("ann")
 
 
+def test_a_pace_of_many_ends_as_well():
+    pace = Pace(1_000, 60.0)
+    assert [pace.take("ann") for _ in range(1_002)] == [True] * 1_000 + [False] * 2
+
+
 def test_however_many_ask_the_memory_is_bounded():
     pace = Pace(1, 60.0)
     for number in range(12_000):

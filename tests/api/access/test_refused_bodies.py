@@ -6,9 +6,11 @@ import asyncio
 from typing import Any
 
 import pytest
+from starlette.types import Receive
 
 from api.access import refused_bodies
-from api.access.refused_bodies import AT_ONCE, MOST_BYTES, OF_ONE, RefusedBodies
+from api.access.refused_bodies import AT_ONCE, OF_ONE, WITHIN_S, RefusedBodies
+from api.http.errors import BODY_TOO_LARGE, Problem
 
 MANY = 8 * AT_ONCE  # requests of one holder in flight
 
@@ -26,6 +28,14 @@ async def _never() -> dict[str, Any]:
     raise AssertionError
 
 
+async def _not_asked() -> dict[str, Any]:
+    raise AssertionError("asked for the body")
+
+
+async def _too_large() -> dict[str, Any]:
+    raise Problem(BODY_TOO_LARGE, "as asked")
+
+
 async def _left() -> dict[str, Any]:
     return {"type": "http.disconnect"}
 
@@ -38,19 +48,25 @@ async def test_a_short_body_is_read_and_given_again() -> None:
 
 @pytest.mark.parametrize(
     "sizes",
-    [(), (b"0",), (b"%d" % (MOST_BYTES + 1),), (b"9" * 5000,), (b"-1",), (b"x",), (b"2", b"2")],
+    [(), (b"0",), (b"16385",), (b"9" * 5000,), (b"000000002",), (b"-1",), (b"x",), (b"2", b"2")],
 )
 async def test_none_is_read_that_does_not_say_that_it_is_short(sizes: tuple[bytes, ...]) -> None:
-    assert await RefusedBodies(MANY).read(_scope(*sizes), _never, "a") is None
+    assert await RefusedBodies(MANY).read(_scope(*sizes), _not_asked, "a") is None
+
+
+@pytest.mark.parametrize("size", [b"1", b"16384", b"00000002"])
+async def test_one_is_read_that_says_that_it_is_short(size: bytes) -> None:
+    assert await RefusedBodies(MANY).read(_scope(size), _at_once, "a") is not None
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE"])
 async def test_only_what_may_be_a_call_is_waited_for(method: str) -> None:
-    assert await RefusedBodies(MANY).read(_scope(b"2", method=method), _never, "a") is None
+    assert await RefusedBodies(MANY).read(_scope(b"2", method=method), _not_asked, "a") is None
 
 
-async def test_a_caller_who_leaves_is_not_answered() -> None:
-    assert await RefusedBodies(MANY).read(_scope(b"2"), _left, "a") is None
+@pytest.mark.parametrize("receive", [_left, _too_large])
+async def test_a_body_that_does_not_come_whole_is_none(receive: Receive) -> None:
+    assert await RefusedBodies(MANY).read(_scope(b"2"), receive, "a") is None
 
 
 async def _blocked(found: RefusedBodies, holders: list[str]) -> list[asyncio.Task[Any]]:
@@ -84,6 +100,10 @@ async def test_one_holder_is_waited_for_less() -> None:
     assert await found.read(_scope(b"2"), _at_once, "b") is not None
     await _end(slow)
     assert await found.read(_scope(b"2"), _at_once, "a") is not None
+
+
+def test_one_is_waited_for_a_second() -> None:
+    assert WITHIN_S == 1.0
 
 
 async def test_none_is_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:

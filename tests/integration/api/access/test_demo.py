@@ -73,6 +73,16 @@ async def test_a_file_of_somebody_is_not_written_over(redis, tmp_path, content):
     assert file.read_text() == content
 
 
+async def test_no_more_of_a_file_is_read_than_a_key_and_the_end_of_its_line(redis, tmp_path):
+    file = tmp_path / "key"
+    text = new()
+    file.write_text(f"{text}\r\n")
+    assert await ensure(redis, file) == text
+    file.write_text(f"\n\n\n{text}\n")
+    with pytest.raises(DemoKeyUnusable, match="holds something else than a key"):
+        await ensure(redis, file)
+
+
 async def test_a_folder_that_cannot_be_written_is_said(redis, tmp_path):
     (tmp_path / "demo").mkdir()
     with pytest.raises(DemoKeyUnusable, match=r"demo: Is a directory"):

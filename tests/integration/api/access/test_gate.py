@@ -8,7 +8,7 @@ import socket
 import httpx
 import pytest
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
@@ -19,6 +19,7 @@ from api.access.keys import key_id, new, parse
 from api.access.prices import Priced
 from api.access.users import Identity
 from api.app import create_app
+from api.http import problems
 from api.http.errors import (
     BODY_TOO_LARGE,
     BUSY,
@@ -432,6 +433,7 @@ async def test_a_credit_is_given_back_once_also_to_a_request_cut_off_meanwhile(
     # Valkey must know the script: else the first attempt ends with NOSCRIPT and changes nothing.
     await charges.give_back(await charges.request(await make.fingerprint(), 1))
     key = await make.text()
+    await charges.request(parse(key), 1)  # so that there is one more to be had
     transport = httpx.ASGITransport(Shell(Gate(app, charges, OPEN, 64, failures.Failures())))
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         asked = asyncio.create_task(client.get("/api/who", headers={"x-api-key": key}))
@@ -442,7 +444,7 @@ async def test_a_credit_is_given_back_once_also_to_a_request_cut_off_meanwhile(
     await other.ask([("CLIENT", "UNPAUSE")])
     await other.aclose()
     await charges.aclose()
-    assert await spent(redis, key) == 0
+    assert await spent(redis, key) == 1
 
 
 @pytest.mark.parametrize(("kind", "cost"), [(UNKNOWN_TOKEN, 1), (BUSY, 0)])
@@ -689,3 +691,64 @@ async def test_a_cookie_that_ended_keeps_no_good_one_out(charges, make):
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             assert (await client.get("/api/who")).status_code == status
             assert (await client.get("/api/health")).status_code == 200
+
+
+class Away:
+    """Sessions whose Redis does not answer."""
+
+    async def holder(self, headers, address):
+        raise refusals.store_unavailable("keys")
+
+
+async def test_a_session_that_cannot_be_looked_up_is_not_passed_over(charges, make):
+    """The one that is asked next may be another's."""
+    sessions = (Away(), Good(await make.fingerprint()))
+    transport = httpx.ASGITransport(around(charges, sessions=sessions))
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        refused(await client.get("/api/who"), 503, "store_unavailable")
+
+
+@pytest.mark.parametrize(("client", "heard"), [(("192.0.2.1", 5), "192.0.2.1"), (None, "")])
+async def test_sessions_hear_the_address_of_a_caller(charges, client, heard):
+    class Hears:
+        async def holder(self, headers, address):
+            assert address == heard
+            raise refusals.too_many_failures(60)
+
+    transport = httpx.ASGITransport(around(charges, sessions=[Hears()]), client=client)
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as asking:
+        refused(await asking.get("/api/who"), 429, "too_many_failures")
+
+
+async def test_whoever_leaves_before_the_price_is_known_pays_with_the_rate_alone(charges, make):
+    async def price(scope, receive, fingerprint):
+        raise ClientDisconnect
+
+    headers = {"x-api-key": await make.text("pro")}
+    transport = httpx.ASGITransport(around(charges, prices={"/api/who": price}))
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        with pytest.raises(ClientDisconnect):
+            await client.post("/api/who", headers=headers)
+        usage = await client.get("/api/usage", headers=headers)
+    assert usage.headers["x-credits-left"] == "1000000"
+    assert usage.headers["ratelimit"].startswith('"minute";r=598;')
+
+
+@pytest.mark.parametrize(
+    ("status", "has_failed", "left"),
+    [(200, False, "49999"), (200, True, "50000"), (499, False, "49999"), (500, False, "50000")],
+)
+async def test_a_credit_is_kept_for_what_did_not_fail_here(charges, make, status, has_failed, left):
+    """A protocol that has its errors in good answers says it in the state."""
+
+    async def app(scope, receive, send):
+        if has_failed:
+            scope["state"][problems.FAILED] = True
+        await send({"type": "http.response.start", "status": status, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    shell = Shell(Gate(app, charges, OPEN, 64, failures.Failures()))
+    transport = httpx.ASGITransport(shell)
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        answer = await client.get("/api/who", headers={"x-api-key": await make.text("free")})
+    assert (answer.status_code, answer.headers["x-credits-left"]) == (status, left)
