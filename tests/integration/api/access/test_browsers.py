@@ -41,7 +41,9 @@ async def test_a_link_begins_one_session_which_every_process_knows(redis, sessio
     assert "set-cookie" not in again.headers
 
 
-@pytest.mark.parametrize("secret", [None, "", "x", "A" * 43, KEY])
+@pytest.mark.parametrize(
+    "secret", [None, "", "x", "A" * 43, KEY], ids=["none", "empty", "short", "long", "a key"]
+)
 async def test_what_nobody_issued_lets_nobody_in(sessions, secret):
     headers = [] if secret is None else [(b"cookie", f"{sessions.cookie}={secret}".encode())]
     assert await sessions.holder(headers, ADDRESS) is None
