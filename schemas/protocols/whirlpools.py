@@ -63,6 +63,7 @@ DYNAMIC_TICK_ARRAY: Final = Kind(
 )
 
 _MINTS: Final = (MINT, MINT_2022, MINT_2022_EXTENDED)
+_MINT_AT: Final = 40  # of a position
 _DECIMALS_AT: Final = 44
 _TICKS: Final = 88
 _REWARDS: Final = 3
@@ -76,20 +77,30 @@ _NO_GROWTH: Final = (0,) * 5
 _SUPPLY: Final = Role.SUPPLY  # to look a member up takes as long as to make an asset
 _REWARD: Final = Role.REWARD
 _LOCKED: Final = Role.LOCKED
-_CACHED_ADDRESSES: Final = 1 << 15  # two for each position; some 300 bytes each
+_CACHED_POSITIONS: Final = 1 << 14  # some 1.3 kB each
+_CACHED_ADDRESSES: Final = 1 << 15  # three for each position; some 300 bytes each
 _CACHED_POOLS: Final = 1 << 11  # some 2 kB each
 _UNKNOWN: Final = "fees and rewards: a tick array is missing"
 
 
-class _Placed(NamedTuple):
-    """A position's own account."""
+class _Own(NamedTuple):
+    """What a position's own bytes say."""
 
-    account: Account
     pool: bytes
     mint: bytes
     liquidity: int
     ticks: tuple[int, int]
     sqrt_prices_x64: tuple[int, int]  # at its ticks
+    checkpoints: tuple[int, ...]  # of growths, when it was last written
+    owed_raws: tuple[int, ...]  # of each then
+    derived: bytes  # address of the position that its mint alone names: none of a bundle
+
+
+class _Placed(NamedTuple):
+    """A position of the wallet."""
+
+    account: Account
+    own: _Own
     is_first: bool  # of those with its mint
 
 
@@ -115,21 +126,21 @@ def read(held: Held, world: World) -> Reading:
     if not positions:
         return []
     locks = {each.account.address: _lock_address(each.account.address) for each in positions}
-    asked = {*[each.pool for each in positions], *locks.values()}
+    asked = {*[each.own.pool for each in positions], *locks.values()}
     for each in positions:
-        for pool in _remembered(each.pool):
+        for pool in _remembered(each.own.pool):
             asked.update(pool.mints, _arrays(each, pool))
     found = dict((yield [*asked]))
     wanted: set[bytes] = set()
     pools: list[tuple[_Pool | None, tuple[bytes, ...]]] = []  # of positions, with their arrays
     for each in positions:
-        account = _of(found, each.pool, WHIRLPOOL)
+        account = _of(found, each.own.pool, WHIRLPOOL)
         now = None if account is None else _pool(account, each.account)
         arrays = () if now is None else _arrays(each, now)
         pools.append((now, arrays))
         if now is not None:
             wanted.update(now.mints, arrays)
-            _remembered(each.pool)[:] = [now] if now.spacing else []
+            _remembered(each.own.pool)[:] = [now] if now.spacing else []
     if wanted := wanted - asked:
         found |= yield [*wanted]
     return [
@@ -151,36 +162,43 @@ def _positions(held: Held) -> Iterator[_Placed]:
     seen: set[bytes] = set()
     for account in held.of(POSITION):
         data = account.data
+        mint = data[_MINT_AT : _MINT_AT + 32]
+        if not held.tokens.get(mint):
+            continue
         try:
-            pool, mint, low, high, lower, upper = _HEAD.unpack_from(data)
-            if not held.tokens.get(mint):
-                continue
-            placed = _Placed(
-                account,
-                pool,
-                mint,
-                low | high << 64,
-                (lower, upper),
-                (_sqrt_price_x64(lower), _sqrt_price_x64(upper)),
-                is_first=mint not in seen,
-            )
-            u64(data, 208)  # the last of its fields
+            own = _own(data)
         except struct.error:
             raise Unreadable(f"position of {len(data)} bytes", account.address) from None
         except ValueError as reason:
             raise Unreadable(f"position: {reason}", account.address) from None
-        if lower >= upper:
-            raise Unreadable(f"position: ticks {lower} and {upper}", account.address)
+        yield _Placed(account, own, mint not in seen)
         seen.add(mint)
-        yield placed
+
+
+@lru_cache(_CACHED_POSITIONS)  # a position's bytes change when its owner touches it
+def _own(data: bytes) -> _Own:
+    """Return what a position's bytes say; raises struct.error and ValueError."""
+    pool, mint, low, high, lower, upper = _HEAD.unpack_from(data)
+    counted = _CHECKPOINTS.unpack_from(data, 96)
+    sqrt_prices_x64 = orca_sqrt_price_x64(lower), orca_sqrt_price_x64(upper)
+    if lower >= upper:
+        raise ValueError(f"ticks {lower} and {upper}")
+    words = zip(counted[::3], counted[1::3], strict=True)
+    return _Own(
+        pool,
+        mint,
+        low | high << 64,
+        (lower, upper),
+        sqrt_prices_x64,
+        tuple([low | high << 64 for low, high in words]),
+        counted[2::3],
+        _derived(b"position", mint),
+    )
 
 
 def _of(found: Mapping[bytes, Account], address: bytes, kind: Kind) -> Account | None:
     account = found.get(address)
     return account if account is not None and account.kind is kind else None
-
-
-_sqrt_price_x64: Final = lru_cache(_CACHED_ADDRESSES)(orca_sqrt_price_x64)
 
 
 @lru_cache(_CACHED_ADDRESSES)  # it is searched for by hashing
@@ -219,21 +237,18 @@ def _decoded(data: bytes) -> _Pool:
 
 def _arrays(placed: _Placed, pool: _Pool) -> tuple[bytes, ...]:
     """Return the addresses of the arrays that a position's ticks are in; none without liquidity."""
-    if not placed.liquidity:
+    own = placed.own
+    if not own.liquidity:
         return ()
-    spacing = pool.spacing
-    if not spacing:
+    if not pool.spacing:
         raise Unreadable("whirlpool: tick_spacing is 0", placed.account.address)
-    lower, upper = placed.ticks
-    return (
-        _array_address(placed.pool, array_start(lower, spacing, _TICKS)),
-        _array_address(placed.pool, array_start(upper, spacing, _TICKS)),
-    )
+    return _array_addresses(own.pool, own.ticks, pool.spacing)
 
 
-@lru_cache(_CACHED_ADDRESSES)
-def _array_address(pool: bytes, start: int) -> bytes:
-    return _derived(b"tick_array", pool, str(start).encode())
+@lru_cache(_CACHED_POSITIONS)
+def _array_addresses(pool: bytes, ticks: tuple[int, int], spacing: int) -> tuple[bytes, ...]:
+    starts = [array_start(tick, spacing, _TICKS) for tick in ticks]
+    return tuple([_derived(b"tick_array", pool, str(start).encode()) for start in starts])
 
 
 def _position(
@@ -244,27 +259,27 @@ def _position(
     lock_at: bytes,
     world: World,
 ) -> Position:
-    account = placed.account
-    position = Position("liquidity", account, market=placed.pool)
-    if _derived(b"position", placed.mint) == account.address:
-        position.id = placed.mint  # one of a bundle has its account's address
-    if placed.is_first:
-        position.stands_for[placed.mint] = 1
+    account, own, is_first = placed
+    position = Position("liquidity", account, market=own.pool)
+    if own.derived == account.address:
+        position.id = own.mint  # one of a bundle has its account's address
+    if is_first:
+        position.stands_for[own.mint] = 1
     if now is None:
-        position.missing.append(placed.pool)
+        position.missing.append(own.pool)
         return position
-    pool = found[placed.pool]
+    pool = found[own.pool]
     used = [pool.slot]
     if lock := _of(found, lock_at, LOCK):
         used.append(lock.slot)
-        position.locks.append(Lock("permanent", locked_raw=placed.liquidity, claimable_raw=0))
+        position.locks.append(Lock("permanent", locked_raw=own.liquidity, claimable_raw=0))
     mints = now.mints
     decimals = _decimals(found.get(mints[0])), _decimals(found.get(mints[1]))
-    lower_x64, upper_x64 = placed.sqrt_prices_x64
+    lower_x64, upper_x64 = own.sqrt_prices_x64
     position.range = price_range(
-        mints, decimals, placed.ticks, now.tick, (lower_x64, upper_x64, now.sqrt_price_x64)
+        mints, decimals, own.ticks, now.tick, (lower_x64, upper_x64, now.sqrt_price_x64)
     )
-    amounts = token_amounts(placed.liquidity, now.sqrt_price_x64, lower_x64, upper_x64)
+    amounts = token_amounts(own.liquidity, now.sqrt_price_x64, lower_x64, upper_x64)
     if max(amounts) > _U64:
         raise Unreadable("position: its liquidity is more than u64 of a token", account.address)
     role = _LOCKED if position.locks else _SUPPLY
@@ -295,11 +310,10 @@ def _position(
 
 def _owed(placed: _Placed, pool: _Pool, arrays: list[Account], growths: _Growths) -> list[int]:
     """Return what a position is owed now: of fees, then of rewards."""
+    own = placed.own
     lower, upper = _outside(placed, pool, arrays, growths)
-    counted = _CHECKPOINTS.unpack_from(placed.account.data, 96)
-    checkpoints = [low | high << 64 for low, high in zip(counted[::3], counted[1::3], strict=True)]
-    of_each = zip(growths, lower, upper, checkpoints, counted[2::3], strict=True)
-    owed_raws = owed_raw_of_each(placed.liquidity, pool.tick, placed.ticks, of_each)
+    of_each = zip(growths, lower, upper, own.checkpoints, own.owed_raws, strict=True)
+    owed_raws = owed_raw_of_each(own.liquidity, pool.tick, own.ticks, of_each)
     return [owed & _U64 for owed in owed_raws]
 
 
@@ -310,7 +324,7 @@ def _outside(
     if not arrays:
         return _NO_GROWTH, _NO_GROWTH
     outside = []
-    for array, tick in zip(arrays, placed.ticks, strict=True):
+    for array, tick in zip(arrays, placed.own.ticks, strict=True):
         of_tick = _tick(array, tick, pool.spacing, placed.account)
         if of_tick is None:
             of_tick = growths if pool.tick >= tick else _NO_GROWTH

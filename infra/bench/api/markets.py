@@ -97,6 +97,28 @@ async def write_progress(write: RedisWriter) -> None:
         await write.hash(MARKETS.make(tag=tag), *mark, "sol_usd", f"{SOL_USD}/1")
 
 
+async def write_market(write: RedisWriter, mint: str, price_sol: int, decimals: int) -> None:
+    """Write the market and the price of a token that is no token of the data set.
+
+    Of SOL, which the agents give both from the reference, or of one that other protocols deal in.
+    """
+    price_usd = price_sol * SOL_USD
+    head = Head(
+        price_sol=price_sol,
+        price_usd=price_usd,
+        first_sol=price_sol,
+        first_usd=price_usd,
+        slot=LAST_SLOT,
+        time_ms=LAST_MS,
+    )
+    token = {"name": None, "symbol": None, "decimals": decimals}
+    market = MARKET.make(tag=mint_tag(mint), mint=mint)
+    await write.hash(market, "head", pack_head(head, []), "token", orjson.dumps(token))
+    price = LastPrice(whole(price_sol) or 0.0, whole(price_usd), LAST_MS, LAST_SLOT, "")
+    fields = [part for item in price.to_hash().items() for part in item]
+    await write.hash(PRICE.make(mint=mint), *fields, "closes", add_close(b"", price))
+
+
 async def write_markets(
     write: RedisWriter, clickhouse: Client, world: World, slice_: int, slices: int
 ) -> None:

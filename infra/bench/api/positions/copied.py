@@ -16,6 +16,7 @@ from infra.bench.api.world import LAST_MS, LAST_SLOT
 from infra.chain.market.knobs import Knobs
 from infra.chain.market.market import Market
 from schemas.protocols.contract import Kind
+from schemas.protocols.mint import MINT, MINT_2022, MINT_2022_EXTENDED
 from schemas.protocols.registry import kind_of
 
 COPIES: Final = {
@@ -33,6 +34,8 @@ COPIES: Final = {
 """Kind -> accounts of a wallet."""
 _TRADERS: Final = 10  # of the chain: the fewest that it has
 _NOBODY: Final = bytes(32)
+_MINTS: Final = (MINT, MINT_2022, MINT_2022_EXTENDED)
+_DECIMALS_AT: Final = 44  # of a mint's data
 
 
 class Copied(NamedTuple):
@@ -72,6 +75,12 @@ class Chain:
             for each in self.references
             if each.kind.group == "positions" and not each.kind.addresses
         ]
+
+    def mints(self) -> Iterator[tuple[bytes, int]]:
+        """Yield the mints that its programs deal in, with their decimals."""
+        for each in self.references:
+            if each.kind in _MINTS:
+                yield each.address, each.data[_DECIMALS_AT]
 
     def accounts(self, wallet: bytes) -> Iterator[Copied]:
         """Yield new accounts of a wallet, as many of each kind as COPIES says."""

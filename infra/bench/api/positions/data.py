@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
+from infra.bench.api.markets import write_market
 from infra.bench.api.positions import lending, liquidity, whirlpool
 from infra.bench.api.positions.accounts import AccountsWriter
 from infra.bench.api.positions.copied import Chain
@@ -12,6 +13,7 @@ from infra.bench.api.positions.lending import Lender, Made
 from infra.bench.api.positions.liquidity import Pools
 from infra.bench.api.redis_writer import RedisWriter
 from infra.bench.api.world import DECIMALS, SUPPLY_RAW, World
+from schemas.markets import PRICE_SCALE
 from schemas.money import SOL_DECIMALS, WSOL
 from schemas.protocols.registry import SLUGS
 from schemas.solana.addresses import key, text
@@ -60,7 +62,10 @@ async def write_positions(write: RedisWriter, world: World) -> None:
             made = position.address, position.data(), whirlpool.POSITION_LAMPORTS
             await _put(accounts, whirlpool.PROGRAM, made)
             await _put_nft(accounts, wallet, position.mint)
-    await _write_copied(accounts, Chain(world.seed), of.many)
+    chain = Chain(world.seed)
+    await _write_copied(accounts, chain, of.many)
+    for mint, decimals in chain.mints():
+        await write_market(write, text(mint), PRICE_SCALE // 10, decimals)
     for made in lender.references():
         await _put(accounts, lending.PROGRAM, made)
     for made in pools.references():
@@ -68,6 +73,7 @@ async def write_positions(write: RedisWriter, world: World) -> None:
     for mint in dict.fromkeys(_mints(world)):
         await accounts.put_mint(mint, DECIMALS, SUPPLY_RAW)
     await accounts.put_mint(key(WSOL), SOL_DECIMALS, 0)
+    await write_market(write, WSOL, PRICE_SCALE, SOL_DECIMALS)  # behind the chain's mints
     kinds = {kind for protocol in SLUGS.values() for kind in protocol.kinds}
     for program in sorted({kind.program for kind in kinds}):
         await accounts.cover(program)
