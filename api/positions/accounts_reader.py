@@ -35,7 +35,7 @@ MOST_ACCOUNTS: Final = 1_000  # of a wallet
 _REMEMBERED: Final = 1 << 14  # addresses, some 500 bytes each
 _PLACES: Final = 1 << 15  # addresses, some 300 bytes each: a wallet with 20 positions has 60
 OWN_KEPT: Final = 1 << 14  # accounts of wallets that are kept open, and the most bytes of each
-OWN_BYTES: Final = 1 << 10
+OWN_BYTES: Final = 4_400  # a Drift user has 4,376, most others less than a quarter of it
 _ADDRESS: Final = attrgetter("address")
 _FOUND_BY: Final = tuple(FOUND_BY.make(tag=tag, address="") for tag in account_tags())
 _ACCOUNTS: Final = {tag: ACCOUNT.make(tag=tag, address="") for tag in account_tags()}

@@ -129,6 +129,7 @@ class _Names:
 
 
 _PRICE: Final = PRICE.make(mint="")
+_tag: Final = lru_cache(REMEMBERED)(mint_tag)
 _names: Final = cache(_Names)
 
 
@@ -152,7 +153,7 @@ class TokenReader:
         """Return what is known of tokens; with their quarter hours where asked. Raises Problem."""
         groups: dict[str, list[str]] = {}  # by hash tag
         for mint in dict.fromkeys(mints):
-            groups.setdefault(mint_tag(mint), []).append(mint)
+            groups.setdefault(_tag(mint), []).append(mint)
         if not groups:
             groups[mint_tag(SOL_MINT)] = []
         fields = _DAY_FIELDS if with_day else _HEAD_FIELDS
