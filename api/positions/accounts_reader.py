@@ -33,6 +33,8 @@ from schemas.solana.addresses import key, text
 
 MOST_ACCOUNTS: Final = 1_000  # of a wallet
 _REMEMBERED: Final = 1 << 14  # addresses, some 500 bytes each
+_WALLETS: Final = 1 << 12  # of which is remembered what they had, 5 kB each at most
+_MOST_AHEAD: Final = 64  # accounts of a wallet that are read along with the question which it has
 _PLACES: Final = 1 << 15  # addresses, some 300 bytes each: a wallet with 20 positions has 60
 OWN_KEPT: Final = 1 << 14  # accounts of wallets that are kept open, and the most bytes of each
 OWN_BYTES: Final = 4_400  # a Drift user has 4,376, most others less than a quarter of it
@@ -77,7 +79,7 @@ class AccountsReader:
         self._opened = OpenedAccounts()
         self._own = OpenedAccounts(OWN_KEPT, OWN_BYTES)
         self._programs = CoveredPrograms()
-        self._small: BoundedCache[str, None] = BoundedCache(_REMEMBERED)
+        self._last_had: BoundedCache[str, tuple[bytes, ...]] = BoundedCache(_WALLETS)
 
     async def of_wallet(
         self, wallet: str, programs: Sequence[bytes], reading: LaneReading | None = None
@@ -88,15 +90,22 @@ class AccountsReader:
         """
         finder = key(wallet)
         total, said = 0, self._said(tuple(programs), reading)
+        packed: dict[bytes, bytes | None] = {}
         if said is None:
             reading = None
-            total, said = await self._found(wallet, tuple(programs))
+            total, said, packed = await self._found(wallet, tuple(programs))
         states, of_programs, as_of_ms = said
         wanted = [
             (tag, address) for tag, state in states.items() for address in sorted(state.found)
         ]
         read = wanted[:MOST_ACCOUNTS]
-        packed = {} if reading is not None else await self.stored(each for _, each in read)
+        if reading is None:
+            had = tuple([address for _, address in read])
+            if had != (*packed,):
+                packed |= await self.stored(each for each in had if each not in packed)
+                packed = {each: packed[each] for each in had}
+                if total <= MOST_OF_WALLET:
+                    self._last_had.put(wallet, had[:_MOST_AHEAD])
         known = max(total, len(wanted)) if total > MOST_OF_WALLET else len(wanted)
         cold: list[tuple[StoredAccount, bytes, bytes]] = []
         if known < MOST_ACCOUNTS and any(state.may_be_away for state in states.values()):
@@ -161,23 +170,26 @@ class AccountsReader:
                 del found[address]
         return found
 
-    async def _found(self, wallet: str, programs: tuple[bytes, ...]) -> tuple[int, _States]:
-        """Return how many accounts a wallet has, and what `_states` does.
+    async def _found(
+        self, wallet: str, programs: tuple[bytes, ...]
+    ) -> tuple[int, _States, dict[bytes, bytes | None]]:
+        """Return how many accounts a wallet has, what `_states` does, and what is stored of some.
 
-        One that had few the last time is not counted first.
+        One that had few the last time is not counted first, and what it had is read along.
         """
         finder = key(wallet)
-        if wallet in self._small.kept:
-            states = await self._states(finder, programs, is_large=False)
+        had = self._last_had.kept.get(wallet)
+        if had is not None:
+            states, stored = await self._states(finder, programs, had)
             total = sum([len(state.found) for state in states.by_tag.values()])
             if total <= MOST_OF_WALLET:
-                return total, states
+                return total, states, stored
+            self._last_had.kept.pop(wallet, None)
         else:
             total = await self._count(wallet)
-        states = await self._states(finder, programs, is_large=total > MOST_OF_WALLET)
-        if total <= MOST_OF_WALLET:
-            self._small.put(wallet, None)
-        return total, states
+        is_large = total > MOST_OF_WALLET
+        states, _ = await self._states(finder, programs, is_large=is_large)
+        return total, states, {}
 
     def _said(self, programs: tuple[bytes, ...], reading: LaneReading | None) -> _States | None:
         """Return what `_states` does, from a reading; None where it must be asked."""
@@ -206,13 +218,19 @@ class AccountsReader:
         return sum(await self._stores.ask([("SCARD", found_by + wallet) for found_by in _FOUND_BY]))
 
     async def _states(
-        self, finder: bytes, programs: tuple[bytes, ...], *, is_large: bool
-    ) -> _States:
-        """Return what each partition says.
+        self,
+        finder: bytes,
+        programs: tuple[bytes, ...],
+        ahead: Sequence[bytes] = (),
+        *,
+        is_large: bool = False,
+    ) -> tuple[_States, dict[bytes, bytes | None]]:
+        """Return what each partition says, and what is stored at the addresses of `ahead`.
 
         Of a large wallet each names a part of the accounts.
         """
         known = self._programs.known(programs)
+        by_tag = _by_tag(ahead)
         while True:
             commands: list[tuple[Any, ...]] = []
             for tag in account_tags():
@@ -221,7 +239,8 @@ class AccountsReader:
                 commands += of_partition(tag)
                 questions = account_reading.finder_questions(tag, finder)
                 commands += map(_for_a_part, questions) if is_large else questions
-            answers = iter(await self._stores.ask(commands))
+            # What is stored is read behind what its partition says, as accounts always are.
+            answers = iter(await self._stores.ask([*commands, *_gets(by_tag)]))
             states: dict[str, PartitionState] = {}
             covered: list[OfPrograms] = []
             for tag in account_tags():
@@ -238,7 +257,8 @@ class AccountsReader:
                 states[tag] = account_reading.partition_state(finder, said, coverage)
             else:
                 as_of_ms = min([each.time_ms for each in states.values()])
-                return _States(states, self._programs.since(programs, covered), as_of_ms)
+                said_all = _States(states, self._programs.since(programs, covered), as_of_ms)
+                return said_all, dict(_stored(by_tag, [*answers]))
             known = {}  # the coverage of a program has changed
 
     async def stored(self, wanted: Iterable[bytes]) -> dict[bytes, bytes | None]:
