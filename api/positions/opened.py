@@ -9,28 +9,31 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from api.stores.caches import BoundedCache
 from schemas.accounts import BadAccount, unpack
 from schemas.protocols.contract import Account
 from schemas.protocols.registry import kind_of
 
-KEPT: Final = 1 << 11
+KEPT_BYTES: Final = 1 << 25
 MOST_BYTES: Final = 1 << 14
 """Of the data of an account that is kept: arrays of ticks and bins have ten thousand."""
 
+_OBJECTS_BYTES: Final = 500  # of an account, beside its data and what is stored
 _NOTHING: Final = (b"", None)
+_Opened = tuple[bytes, Account | None]  # what is stored, and what it is
 
 
 class OpenedAccounts:
-    """The accounts that a process has opened last, as many and as large at most as it says."""
+    """The accounts that a process has opened last; evicts the oldest insertion."""
 
-    def __init__(self, kept: int = KEPT, most_bytes: int = MOST_BYTES) -> None:
-        self._cache: BoundedCache[bytes, tuple[bytes, Account | None]] = BoundedCache(kept)
+    def __init__(self, kept_bytes: int = KEPT_BYTES, most_bytes: int = MOST_BYTES) -> None:
+        """Keep accounts with data of `most_bytes` each at most, of `kept_bytes` together."""
+        self._kept: dict[bytes, _Opened] = {}
+        self._left_bytes = kept_bytes
         self._most_bytes = most_bytes
 
     def of_tokens(self, addresses: Iterable[bytes]) -> list[bytes]:
         """Return those at which a token account or mint was when they were last opened."""
-        kept = self._cache.kept
+        kept = self._kept
         return [
             address
             for address in addresses
@@ -42,7 +45,7 @@ class OpenedAccounts:
     def all_of(self, stored: Iterable[tuple[bytes, bytes | None]]) -> dict[bytes, Account]:
         """Return the accounts that are stored at addresses, without what `get` has none of."""
         found = {}
-        kept = self._cache.kept
+        kept = self._kept
         for address, packed in stored:
             if packed is None:
                 continue
@@ -58,14 +61,28 @@ class OpenedAccounts:
 
         None where it is closed, where its bytes are no account, or where no protocol knows it.
         """
-        kept = self._cache.kept.get(address)
+        kept = self._kept.get(address)
         if kept is not None and kept[0] == packed:
             return kept[1]
         account = opened(address, packed)
         size = len(packed) if account is None else len(account.data)
         if size <= self._most_bytes:
-            self._cache.put(address, (packed, account))
+            self._put(address, (packed, account))
         return account
+
+    def _put(self, address: bytes, new: _Opened) -> None:
+        kept = self._kept
+        if (before := kept.pop(address, None)) is not None:
+            self._left_bytes += _bytes_of(before)
+        kept[address] = new
+        self._left_bytes -= _bytes_of(new)
+        while self._left_bytes < 0:
+            self._left_bytes += _bytes_of(kept.pop(next(iter(kept))))
+
+
+def _bytes_of(opened: _Opened) -> int:
+    packed, account = opened
+    return _OBJECTS_BYTES + len(packed) + (0 if account is None else len(account.data))
 
 
 def opened(address: bytes, packed: bytes) -> Account | None:

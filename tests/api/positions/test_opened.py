@@ -35,7 +35,7 @@ VERSIONS = st.sampled_from(
 @given(st.lists(st.tuples(st.sampled_from([ADDRESS, b"b" * 32]), VERSIONS), max_size=30))
 @examples(100)
 def test_it_is_what_is_stored(asked: list[tuple[bytes, bytes]]) -> None:
-    accounts = OpenedAccounts()
+    accounts = OpenedAccounts(kept_bytes=1_000)  # of one account
     for address, packed in asked:
         assert accounts.get(address, packed) == opened.opened(address, packed)
 
@@ -71,10 +71,27 @@ def test_what_is_kept_is_bounded() -> None:
     first = accounts.get(ADDRESS, large)
     assert first is not None
     assert accounts.get(ADDRESS, large) is not first
-    least = OpenedAccounts(1, len(MINT) - 1)
+    least = OpenedAccounts(most_bytes=len(MINT) - 1)
     first = least.get(ADDRESS, pack(stored()))
     assert least.get(ADDRESS, pack(stored())) is not first
-    first = accounts.get(ADDRESS, pack(stored()))
-    for number in range(opened.KEPT):
-        accounts.get(number.to_bytes(32, "big"), pack(stored()))
-    assert accounts.get(ADDRESS, pack(stored())) is not first
+
+
+def test_the_oldest_gives_way_where_all_are_too_many_bytes() -> None:
+    packed = pack(stored())
+    accounts = OpenedAccounts(kept_bytes=2_000)
+    first = accounts.get(ADDRESS, packed)
+    accounts.get(b"b" * 32, packed)
+    assert accounts.get(ADDRESS, packed) is first
+    for number in range(4):
+        accounts.get(number.to_bytes(32, "big"), packed)
+    last = accounts.get(b"c" * 32, packed)
+    assert accounts.get(b"c" * 32, packed) is last
+    assert accounts.get(ADDRESS, packed) is not first
+
+
+def test_versions_of_one_account_count_once() -> None:
+    accounts = OpenedAccounts(kept_bytes=2_000)
+    other = accounts.get(b"b" * 32, pack(stored()))
+    for slot in range(100):
+        accounts.get(ADDRESS, pack(stored(slot=slot)))
+    assert accounts.get(b"b" * 32, pack(stored())) is other
