@@ -34,7 +34,7 @@ from schemas.solana.addresses import key, text
 MOST_ACCOUNTS: Final = 1_000  # of a wallet
 _REMEMBERED: Final = 1 << 14  # addresses, some 500 bytes each
 _WALLETS: Final = 1 << 12  # of which is remembered what they had, 5 kB each at most
-_MOST_AHEAD: Final = 64  # accounts of a wallet that are read along with the question which it has
+MOST_AHEAD: Final = 64  # accounts of a wallet that are read along with the question which it has
 _PLACES: Final = 1 << 15  # addresses, some 300 bytes each: a wallet with 20 positions has 60
 _OWN_KEPT_BYTES: Final = 1 << 26  # of accounts of wallets that are kept open
 _OWN_BYTES: Final = 4_400  # of one: a Drift user has 4,376, most others less than a quarter of it
@@ -105,7 +105,7 @@ class AccountsReader:
                 packed |= await self.stored(each for each in had if each not in packed)
                 packed = {each: packed[each] for each in had}
                 if total <= MOST_OF_WALLET:
-                    self._last_had.put(wallet, had[:_MOST_AHEAD])
+                    self._last_had.put(wallet, had[:MOST_AHEAD])
         known = max(total, len(wanted)) if total > MOST_OF_WALLET else len(wanted)
         cold: list[tuple[StoredAccount, bytes, bytes]] = []
         if known < MOST_ACCOUNTS and any(state.may_be_away for state in states.values()):

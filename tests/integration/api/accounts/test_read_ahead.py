@@ -49,7 +49,7 @@ async def give(lane: AccountsLane, address: bytes, amount_raw: int) -> None:
 async def test_whatever_a_wallet_gets_and_loses_is_seen_at_once(
     lane: AccountsLane, stores: Counted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(accounts_reader, "_MOST_AHEAD", 10)  # of up to 24
+    monkeypatch.setattr(accounts_reader, "MOST_AHEAD", 10)  # of up to 24
     await lane.advance(9)
     await lane.cover(RAW)
     random, reader = Random(1), AccountsReader(stores)
