@@ -259,6 +259,16 @@ async def until_equal(kafka: str, node: AccountNode, role: Role) -> Reader:
     return await eventually_async(is_equal, lambda: (seen, role.log[-3000:]))
 
 
+async def until_complete(kafka: str, role: Role) -> Reader:
+    """Return the reader once its last slot says that it is complete."""
+
+    async def is_complete() -> Reader | None:
+        reader = await Reader.of(kafka)
+        return None if reader.slots[-1] in reader.incomplete else reader
+
+    return await eventually_async(is_complete, lambda: role.log[-3000:])
+
+
 async def reach(kafka: str, slot: int) -> Reader:
     async def has_reached() -> Reader | None:
         reader = await Reader.of(kafka)
@@ -458,9 +468,8 @@ async def test_a_hole_that_a_killed_process_leaves_is_mended_by_the_next(
         reader = await reach(kafka, reader.slot + 5)
         assert reader.slots[-1] in reader.incomplete
         node.withheld = set()
-        last = (await until_equal_past(kafka, node, role, reader.slot + 10)).slot
-        reader = await reach(kafka, last + 10)
-        assert reader.slots[-1] not in reader.incomplete
+        await until_equal_past(kafka, node, role, reader.slot + 10)
+        reader = await until_complete(kafka, role)
         assert Covered.ALL not in {kind for kind, _ in reader.withdrawn}, "no slot was lost"
         assert await false_slots(kafka, node) == []
 
