@@ -32,7 +32,7 @@ _SECRET_BYTES: Final = 32
 _VALUE: Final = re.compile(r"([0-9a-f]{64})\.([A-Za-z0-9_-]{43})")
 _BEGIN: Final = load("begin_session")
 _TTL_S: Final = USER_SESSIONS.ttl_s or 0
-_LOOKS_AT_ONCE: Final = 1_000
+LOOKS_AT_ONCE: Final = 1_000
 SIGN_INS: Final = 100
 """Sign-ins of a user that are finished within the time that they are noted for."""
 _NOTED_MS: Final = (USER_SIGN_INS.ttl_s or 0) * 1000  # longer than a sign-in may take
@@ -152,8 +152,8 @@ async def ended(redis: Asks, sessions: Iterable[tuple[str, str]]) -> set[tuple[s
     """
     found = set()
     every = [*sessions]
-    for start in range(0, len(every), _LOOKS_AT_ONCE):
-        some = every[start : start + _LOOKS_AT_ONCE]
+    for start in range(0, len(every), LOOKS_AT_ONCE):
+        some = every[start : start + LOOKS_AT_ONCE]
         names = [(_name(user), digest) for user, digest in some]
         now_ms = await register.now_ms(redis)
         ends_ms = await redis.ask([("ZSCORE", *each) for each in names])

@@ -8,7 +8,7 @@ from http.cookies import SimpleCookie
 import pytest
 from starlette.responses import Response
 
-from api.access import users
+from api.access import user_sessions, users
 from api.access.charge import Charges
 from api.access.failures import FAILURES, Failures
 from api.access.grants import Grant
@@ -75,6 +75,19 @@ async def test_a_session_is_known_to_every_process_until_it_ends(redis, user):
     await other.end(session.user, session.digest)
     assert await other.of(sent(cookie), ADDRESS) is None
     assert await other.holder(sent(cookie), ADDRESS) is None
+
+
+@pytest.mark.parametrize("over", [(0,), (1, 4), (0, 2, 4), ()])
+async def test_of_many_sessions_those_that_are_over_are_found_wherever_they_are(
+    redis, user, monkeypatch, over
+):
+    monkeypatch.setattr(user_sessions, "LOOKS_AT_ONCE", 2)
+    sessions = UserSessions(redis, SECURE, Failures())
+    digests = [sessions.named(sent(await begun(sessions, user))).digest for _ in range(5)]
+    for number in over:
+        await sessions.end(user, digests[number])
+    found = await user_sessions.ended(redis, [(user, digest) for digest in digests])
+    assert found == {(user, digests[number]) for number in over}
 
 
 async def test_a_user_has_ten_sessions_and_a_further_one_ends_the_oldest(redis, user):
