@@ -37,7 +37,6 @@ _WALLETS: Final = 1 << 12  # of which is remembered what they had, 5 kB each at 
 MOST_AHEAD: Final = 64  # accounts of a wallet that are read along with the question which it has
 _PLACES: Final = 1 << 15  # addresses, some 300 bytes each: a wallet with 20 positions has 60
 _OWN_KEPT_BYTES: Final = 1 << 26  # of accounts of wallets that are kept open
-_OWN_BYTES: Final = 4_400  # of one: a Drift user has 4,376, most others less than a quarter of it
 _ADDRESS: Final = attrgetter("address")
 _FOUND_BY: Final = tuple(FOUND_BY.make(tag=tag, address="") for tag in account_tags())
 _ACCOUNTS: Final = {tag: ACCOUNT.make(tag=tag, address="") for tag in account_tags()}
@@ -77,7 +76,7 @@ class AccountsReader:
     def __init__(self, stores: Stores) -> None:
         self._stores = stores
         self._opened = OpenedAccounts()
-        self._own = OpenedAccounts(_OWN_KEPT_BYTES, _OWN_BYTES)
+        self._own = OpenedAccounts(_OWN_KEPT_BYTES)
         self._programs = CoveredPrograms()
         self._last_had: BoundedCache[str, tuple[bytes, ...]] = BoundedCache(_WALLETS)
 

@@ -1,8 +1,10 @@
 """What a wallet has of protocols: accounts, readings, prices, one answer.
 
-A wallet is asked for in five trips to Redis at most: how many accounts it has; what finds them; the
-accounts and the clock; what its tokens lead to; what these need. Prices are one more. However many
-protocols are asked for, the wallet's accounts are read once, and each protocol's reading runs once.
+A wallet is asked for in few trips to Redis: how many accounts it has; what finds them; the accounts
+and the clock; what its tokens lead to, two; what these need, round by round; prices. The accounts
+and all rounds but the first are read along with what is asked before them, where they were needed
+the last time. However many protocols are asked for, the wallet's accounts are read once, and each
+protocol's reading runs once.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from api.positions.covering import covered_since, not_covered, once, programs_of
 from api.positions.driver import Failure, Outcome
 from api.positions.records import has_unknown, mints_of, record
 from api.positions.rewards import Rewards, RewardsReader
+from api.positions.rounds import LaterRounds
 from api.tokens.reader import TokenReader
 from schemas.amounts import text as number_text
 from schemas.amounts import usd
@@ -91,6 +94,7 @@ class Positions:
         following: Following,
     ) -> None:
         self._accounts = accounts
+        self._rounds = LaterRounds(accounts)
         self._by_mint = by_mint
         self._tokens = tokens
         self._rewards = rewards
@@ -224,6 +228,7 @@ class Positions:
         }
 
         followed: set[bytes] = set()
+        rounds = self._rounds.of((wallet, *asked))
 
         async def fetch(addresses: Sequence[bytes]) -> Mapping[bytes, Account]:
             missing = [address for address in addresses if address not in known]
@@ -231,12 +236,13 @@ class Positions:
                 issuers = [each for each in missing if is_issuer(each)]
                 missing = [each for each in missing if not is_issuer(each)]
                 known.update(await self._by_mint.issuers(held, issuers, kinds))
-            sent = await self._accounts.at(missing)
+            sent = await rounds.at(missing)
             followed.update(each for each in sent if sent[each].kind.group == "tokens")
             return {**known, **sent}
 
         world = World(clock.slot, clock.time_s, clock.epoch)
         outcomes = await driver.run(asked.values(), world, fetch)
+        rounds.close()
         unknown = _without_decimals(outcomes)
         if holder is not None:
             await self._follow(outcomes, followed, unknown, holder)

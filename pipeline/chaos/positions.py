@@ -27,7 +27,7 @@ POSITION: Final = "protocol position"
 AGGREGATED: Final = "position of an aggregate"
 KINDS: Final = (POSITION, AGGREGATED, figures.KIND)
 """Of what counts as a position that was compared."""
-_UNTIL_KNOWN_S: Final = 180.0
+_UNTIL_KNOWN_S: Final = SETTLE_S
 _AGAIN_S: Final = 1.0
 _BUSY: Final = 503  # no answer, as when a store does not answer in time on a busy machine
 _TRIES: Final = 20

@@ -103,21 +103,14 @@ def read_lending(layout: Layout, held: Held, world: World) -> Reading:
     wanted = [balance.bank for _, balances in accounts for balance in balances]
     if not wanted:
         return []
-    asked = dict.fromkeys(wanted)
-    if layout.group is not None:
-        asked |= dict.fromkeys([group for bank in asked for group in _remembered(bank)])
-    found = dict((yield (*asked,)))
-    banks = {each: found[each] for each in wanted if _is(found.get(each), layout.bank)}
+    banks = yield tuple(dict.fromkeys(wanted))
+    banks = {address: bank for address, bank in banks.items() if bank.kind is layout.bank}
     groups: dict[bytes, Account] = {}
     if layout.group is not None and banks:
-        named = {address: _group_of(bank) for address, bank in banks.items()}
-        if new := {*named.values()} - asked.keys():
-            found |= yield (*new,)
+        asked = tuple(dict.fromkeys(_group_of(bank) for bank in banks.values()))
         groups = {
-            each: found[each] for each in named.values() if _is(found.get(each), layout.group)
+            address: group for address, group in (yield asked).items() if group.kind is layout.group
         }
-        for address, group in named.items():
-            _remembered(address)[:] = [group]
     positions: list[Position] = []
     for account, balances in accounts:
         try:
@@ -125,16 +118,6 @@ def read_lending(layout: Layout, held: Held, world: World) -> Reading:
         except (error, IndexError):
             raise Unreadable("a bank or group is too short", account.address) from None
     return positions
-
-
-@lru_cache(_CACHED_BANKS)
-def _remembered(_bank: bytes) -> list[bytes]:
-    """Return the group of the bank at an address, if it was read; it is asked for with the bank."""
-    return []
-
-
-def _is(account: Account | None, kind: Kind | None) -> bool:
-    return account is not None and account.kind is kind
 
 
 def _balances(account: Account) -> list[_Balance]:

@@ -126,11 +126,7 @@ def read(held: Held, world: World) -> Reading:
     if not positions:
         return []
     locks = {each.account.address: _lock_address(each.account.address) for each in positions}
-    asked = {*[each.own.pool for each in positions], *locks.values()}
-    for each in positions:
-        for pool in _remembered(each.own.pool):
-            asked.update(pool.mints, _arrays(each, pool))
-    found = dict((yield [*asked]))
+    found = dict((yield [*{*[each.own.pool for each in positions], *locks.values()}]))
     wanted: set[bytes] = set()
     pools: list[tuple[_Pool | None, tuple[bytes, ...]]] = []  # of positions, with their arrays
     for each in positions:
@@ -140,22 +136,12 @@ def read(held: Held, world: World) -> Reading:
         pools.append((now, arrays))
         if now is not None:
             wanted.update(now.mints, arrays)
-            _remembered(each.own.pool)[:] = [now] if now.spacing else []
-    if wanted := wanted - asked:
+    if wanted:
         found |= yield [*wanted]
     return [
         _position(each, found, now, arrays, locks[each.account.address], world)
         for each, (now, arrays) in zip(positions, pools, strict=True)
     ]
-
-
-@lru_cache(_CACHED_POOLS)
-def _remembered(_pool: bytes) -> list[_Pool]:
-    """Return the pool at an address as it was read last, if it was.
-
-    Its mints and tick spacing never change, so what its positions need is asked for with it.
-    """
-    return []
 
 
 def _positions(held: Held) -> Iterator[_Placed]:

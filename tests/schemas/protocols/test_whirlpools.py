@@ -440,33 +440,3 @@ def test_a_pool_that_changed_is_read_anew() -> None:
         pool[165:181] = (fee << 64).to_bytes(16, "little")
         [found] = read([own], [account(POOL, bytes(pool)), *ARRAYS, *MINTS], [NFT])
         assert found.assets[2].amount_raw == 7 + owed * 2**19
-
-
-def test_what_a_pool_needs_is_asked_for_with_it_once_it_was_seen() -> None:
-    """And what the pool then says counts, whatever was remembered of it."""
-    pool = bytes([77]) * 32
-    raw = bytearray(position_bytes())
-    raw[8:40] = pool
-    own = account(derived(b"position", NFT), bytes(raw))
-
-    def rounds(spacing: int) -> list[set[bytes]]:
-        reading = whirlpools.read(Held(WALLET, [own], {NFT: 1}), World(10, NOW_S, 1))
-        known = {pool: account(pool, pool_bytes(spacing=spacing))}
-        wanted = [set(next(reading))]
-        try:
-            while True:
-                sent = {each: known[each] for each in wanted[-1] if each in known}
-                wanted.append(set(reading.send(sent)))
-        except StopIteration as end:
-            [position] = end.value
-            assert len(position.missing) == 2, "its arrays are not there"
-        return wanted
-
-    first, second = rounds(SPACING)
-    assert pool in first
-    assert {A, B} < second
-    assert rounds(SPACING) == [first | second]
-    before, after = rounds(2 * SPACING)
-    assert before == first | second
-    assert after
-    assert after.isdisjoint(before)
