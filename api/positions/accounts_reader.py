@@ -103,8 +103,9 @@ class AccountsReader:
             if had != (*packed,):
                 packed |= await self.stored(each for each in had if each not in packed)
                 packed = {each: packed[each] for each in had}
-                if total <= MOST_OF_WALLET:
-                    self._last_had.put(wallet, had[:MOST_AHEAD])
+            ahead = had[:MOST_AHEAD]
+            if total <= MOST_OF_WALLET and self._last_had.kept.get(wallet) != ahead:
+                self._last_had.put(wallet, ahead)
         known = max(total, len(wanted)) if total > MOST_OF_WALLET else len(wanted)
         cold: list[tuple[StoredAccount, bytes, bytes]] = []
         if known < MOST_ACCOUNTS and any(state.may_be_away for state in states.values()):

@@ -90,6 +90,18 @@ async def test_a_wallet_that_is_as_it_was_takes_one_trip(
     assert len(stores.trips) == 2
 
 
+async def test_a_wallet_that_has_nothing_takes_one_trip(
+    lane: AccountsLane, stores: Counted
+) -> None:
+    await lane.advance(9)
+    await lane.cover(RAW)
+    reader = AccountsReader(stores)
+    for expected in (2, 1):  # first it is counted
+        stores.trips.clear()
+        assert (await reader.of_wallet(WALLET, PROGRAMS)).accounts == []
+        assert len(stores.trips) == expected
+
+
 async def test_a_wallet_that_has_grown_large_is_read_whole_but_once(
     lane: AccountsLane, stores: Counted
 ) -> None:
