@@ -13,6 +13,7 @@ from api.stores.clients import Stores
 from infra.redis.client import connect
 from infra.settings import Settings
 from tests.support.api.accounts_lane import AccountsLane
+from tests.support.api.counted_stores import CountedStores
 from tests.support.systems import running_valkey
 
 SLOT = 5_000
@@ -33,6 +34,14 @@ async def lane(settings: Settings) -> AsyncIterator[AccountsLane]:
     await redis.flushdb()
     yield AccountsLane(redis, SLOT, TIME_MS)
     await redis.aclose()
+
+
+@pytest.fixture
+async def stores(settings: Settings) -> AsyncIterator[CountedStores]:
+    """Stores that note each trip to it."""
+    found = CountedStores(settings)
+    yield found
+    await found.close()
 
 
 @pytest.fixture

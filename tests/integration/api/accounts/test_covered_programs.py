@@ -2,46 +2,25 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import AsyncIterator, Sequence
 from random import Random
-from typing import Any
-
-import pytest
 
 from api.accounts import wallets
 from api.accounts.wallets import WalletAccountsReader
 from api.positions.accounts_reader import AccountsReader, WalletAccounts
-from api.stores.clients import Stores
-from infra.settings import Settings
 from schemas.redis_keys import COVERAGE_FLOOR, COVERED, account_tags
 from schemas.solana.addresses import text
 from tests.support.api.accounts_lane import AccountsLane, token_data
+from tests.support.api.counted_stores import CountedStores
 
 WALLET = text(bytes([7] * 32))
 PROGRAMS = [bytes([each] * 32) for each in range(1, 5)]
 TAGS = account_tags()
 
 
-class Counted(Stores):
-    """Stores that count what is asked of the coverage of programs."""
-
-    def __init__(self, settings: Settings) -> None:
-        super().__init__(settings)
-        self.asked = Counter[str]()
-
-    async def ask(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
-        names = {COVERED.make(tag=tag, address=text(each)) for tag in TAGS for each in PROGRAMS}
-        self.asked["programs"] += sum(each[1] in names for each in commands)
-        self.asked["trips"] += 1
-        return await super().ask(commands)
-
-
-@pytest.fixture
-async def stores(settings: Settings) -> AsyncIterator[Counted]:
-    found = Counted(settings)
-    yield found
-    await found.close()
+def of_programs(stores: CountedStores) -> int:
+    """Return how often the coverage of a program was asked for."""
+    names = {COVERED.make(tag=tag, address=text(each)) for tag in TAGS for each in PROGRAMS}
+    return sum(each[1] in names for trip in stores.trips for each in trip)
 
 
 async def change(lane: AccountsLane, tag: str, address: bytes, random: Random) -> None:
@@ -59,14 +38,14 @@ async def change(lane: AccountsLane, tag: str, address: bytes, random: Random) -
         await written.execute()
 
 
-async def both(reader: AccountsReader, stores: Counted, count: int) -> list[WalletAccounts]:
+async def both(reader: AccountsReader, stores: CountedStores, count: int) -> list[WalletAccounts]:
     """Return what is read of the wallet by a reader, and by one that knows nothing yet."""
     programs = PROGRAMS[:count]
     readers = reader, AccountsReader(stores)
     return [await each.of_wallet(WALLET, programs) for each in readers]
 
 
-async def test_whatever_changes_is_seen_at_once(lane: AccountsLane, stores: Counted) -> None:
+async def test_whatever_changes_is_seen_at_once(lane: AccountsLane, stores: CountedStores) -> None:
     await lane.advance()
     random, reader = Random(1), AccountsReader(stores)
     for tag in TAGS:
@@ -91,7 +70,7 @@ async def test_whatever_changes_is_seen_at_once(lane: AccountsLane, stores: Coun
 
 
 async def test_programs_are_asked_for_once_while_nothing_changes(
-    lane: AccountsLane, stores: Counted
+    lane: AccountsLane, stores: CountedStores
 ) -> None:
     await lane.advance()
     random, reader = Random(2), AccountsReader(stores)
@@ -99,29 +78,29 @@ async def test_programs_are_asked_for_once_while_nothing_changes(
     for tag in TAGS:
         await change(lane, tag, PROGRAMS[0], random)
     for expected in (of_all, 0, 0):
-        stores.asked.clear()
+        stores.trips.clear()
         await reader.of_wallet(WALLET, PROGRAMS)
-        assert stores.asked["programs"] == expected
+        assert of_programs(stores) == expected
     await change(lane, TAGS[5], PROGRAMS[1], random)
     for expected in (of_all, 0):
-        stores.asked.clear()
+        stores.trips.clear()
         await reader.of_wallet(WALLET, PROGRAMS)
-        assert stores.asked["programs"] == expected
+        assert of_programs(stores) == expected
 
 
 async def test_while_there_is_no_revision_all_is_asked_for_each_time(
-    lane: AccountsLane, stores: Counted
+    lane: AccountsLane, stores: CountedStores
 ) -> None:
     await lane.advance()
     reader = AccountsReader(stores)
     for _ in range(2):
-        stores.asked.clear()
+        stores.trips.clear()
         await reader.of_wallet(WALLET, PROGRAMS)
-        assert stores.asked["programs"] == len(PROGRAMS) * len(TAGS)
+        assert of_programs(stores) == len(PROGRAMS) * len(TAGS)
 
 
 async def test_a_reading_of_what_a_wallet_holds_serves_its_positions_as_well(
-    lane: AccountsLane, stores: Counted
+    lane: AccountsLane, stores: CountedStores
 ) -> None:
     await lane.advance(9)
     random, reader, holdings = Random(3), AccountsReader(stores), WalletAccountsReader(stores)
@@ -146,8 +125,8 @@ async def test_a_reading_of_what_a_wallet_holds_serves_its_positions_as_well(
                 await lane.advance()
         [held] = await holdings.read([WALLET])
         assert isinstance(held, wallets.WalletAccounts)
-        stores.asked.clear()
+        stores.trips.clear()
         found = await reader.of_wallet(WALLET, PROGRAMS, held.reading)
-        served += not stores.asked["trips"]
+        served += not len(stores.trips)
         assert found == await AccountsReader(stores).of_wallet(WALLET, PROGRAMS)
     assert 40 < served < 80, "where coverage of programs changed, all is asked for"

@@ -2,43 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
 from random import Random
-from typing import Any
 
 import pytest
 
 from api.positions import accounts_reader
 from api.positions.accounts_reader import AccountsReader
-from api.stores.clients import Stores
-from infra.settings import Settings
 from schemas.accounts import MOST_OF_WALLET
 from schemas.redis_keys import FOUND_BY, account_tag
 from schemas.solana.addresses import text
 from tests.support.api.accounts_lane import AccountsLane, token_data
+from tests.support.api.counted_stores import CountedStores
 
 RAW = bytes([7] * 32)
 WALLET = text(RAW)
 PROGRAMS = [bytes([1] * 32)]
-
-
-class Counted(Stores):
-    """Stores that note what is asked, trip by trip."""
-
-    def __init__(self, settings: Settings) -> None:
-        super().__init__(settings)
-        self.trips: list[list[str]] = []
-
-    async def ask(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
-        self.trips.append([each[0] for each in commands])
-        return await super().ask(commands)
-
-
-@pytest.fixture
-async def stores(settings: Settings) -> AsyncIterator[Counted]:
-    found = Counted(settings)
-    yield found
-    await found.close()
 
 
 async def give(lane: AccountsLane, address: bytes, amount_raw: int) -> None:
@@ -47,7 +25,7 @@ async def give(lane: AccountsLane, address: bytes, amount_raw: int) -> None:
 
 
 async def test_whatever_a_wallet_gets_and_loses_is_seen_at_once(
-    lane: AccountsLane, stores: Counted, monkeypatch: pytest.MonkeyPatch
+    lane: AccountsLane, stores: CountedStores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(accounts_reader, "MOST_AHEAD", 10)  # of up to 24
     await lane.advance(9)
@@ -72,7 +50,7 @@ async def test_whatever_a_wallet_gets_and_loses_is_seen_at_once(
 
 
 async def test_a_wallet_that_is_as_it_was_takes_one_trip(
-    lane: AccountsLane, stores: Counted
+    lane: AccountsLane, stores: CountedStores
 ) -> None:
     await lane.advance(9)
     await lane.cover(RAW)
@@ -91,7 +69,7 @@ async def test_a_wallet_that_is_as_it_was_takes_one_trip(
 
 
 async def test_a_wallet_that_has_nothing_takes_one_trip(
-    lane: AccountsLane, stores: Counted
+    lane: AccountsLane, stores: CountedStores
 ) -> None:
     await lane.advance(9)
     await lane.cover(RAW)
@@ -103,7 +81,7 @@ async def test_a_wallet_that_has_nothing_takes_one_trip(
 
 
 async def test_a_wallet_that_has_grown_large_is_read_whole_but_once(
-    lane: AccountsLane, stores: Counted
+    lane: AccountsLane, stores: CountedStores
 ) -> None:
     await lane.advance(9)
     await lane.cover(RAW)
@@ -118,4 +96,4 @@ async def test_a_wallet_that_has_grown_large_is_read_whole_but_once(
         found = await reader.of_wallet(WALLET, PROGRAMS)
         assert found.known == MOST_OF_WALLET + 2
         assert not found.is_whole
-        assert any("SMEMBERS" in trip for trip in stores.trips) is expected
+        assert any(each[0] == "SMEMBERS" for trip in stores.trips for each in trip) is expected

@@ -2,39 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
 from random import Random
-from typing import Any
 
 import pytest
 
 from api.positions import rounds
 from api.positions.accounts_reader import AccountsReader
 from api.positions.rounds import LaterRounds
-from api.stores.clients import Stores
-from infra.settings import Settings
 from schemas.solana.addresses import STAKE_PROGRAM
 from tests.support.api.accounts_lane import AccountsLane
+from tests.support.api.counted_stores import CountedStores
 from tests.support.stake import stake_data
 
 OWNER = bytes([7] * 32)
-
-
-class Counted(Stores):
-    """Stores that count trips."""
-
-    trips = 0
-
-    async def ask(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
-        self.trips += 1
-        return await super().ask(commands)
-
-
-@pytest.fixture
-async def stores(settings: Settings) -> AsyncIterator[Counted]:
-    found = Counted(settings)
-    yield found
-    await found.close()
 
 
 async def store(lane: AccountsLane, address: bytes, amount: int) -> None:
@@ -43,7 +23,7 @@ async def store(lane: AccountsLane, address: bytes, amount: int) -> None:
 
 
 async def test_each_round_is_sent_what_is_stored_whatever_was_wanted_before(
-    lane: AccountsLane, stores: Counted, monkeypatch: pytest.MonkeyPatch
+    lane: AccountsLane, stores: CountedStores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rounds, "MOST_AHEAD", 5)
     await lane.advance(9)
@@ -60,7 +40,7 @@ async def test_each_round_is_sent_what_is_stored_whatever_was_wanted_before(
 
 
 async def test_what_later_rounds_wanted_before_takes_no_trip_of_its_own(
-    lane: AccountsLane, stores: Counted
+    lane: AccountsLane, stores: CountedStores
 ) -> None:
     await lane.advance(9)
     addresses = [bytes([number]) * 32 for number in range(1, 6)]
@@ -70,11 +50,12 @@ async def test_what_later_rounds_wanted_before_takes_no_trip_of_its_own(
     later = LaterRounds(AccountsReader(stores))
 
     async def trips_of(*wanted: list[bytes], asked: str = "wallet") -> int:
-        stores.trips, request = 0, later.of(asked)
+        stores.trips.clear()
+        request = later.of(asked)
         for each in wanted:
             assert [*await request.at(each)] == [address for address in each if address != absent]
         request.close()
-        return stores.trips
+        return len(stores.trips)
 
     assert await trips_of([pool], [array, absent], [mint]) == 3
     assert await trips_of([pool], [array, absent], [mint]) == 1
@@ -85,7 +66,9 @@ async def test_what_later_rounds_wanted_before_takes_no_trip_of_its_own(
     assert await trips_of([pool]) == 1
 
 
-async def test_what_was_read_ahead_is_of_this_request(lane: AccountsLane, stores: Counted) -> None:
+async def test_what_was_read_ahead_is_of_this_request(
+    lane: AccountsLane, stores: CountedStores
+) -> None:
     await lane.advance(9)
     pool, array = bytes([1]) * 32, bytes([2]) * 32
     later = LaterRounds(AccountsReader(stores))
