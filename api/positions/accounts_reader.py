@@ -36,7 +36,6 @@ _REMEMBERED: Final = 1 << 14  # addresses, some 500 bytes each
 _WALLETS: Final = 1 << 12  # of which is remembered what they had, 5 kB each at most
 MOST_AHEAD: Final = 64  # accounts of a wallet that are read along with the question which it has
 _PLACES: Final = 1 << 15  # addresses, some 300 bytes each: a wallet with 20 positions has 60
-_TOGETHER: Final = 1 << 11  # addresses that are asked for together, 12 kB with their keys and bytes
 _OWN_KEPT_BYTES: Final = 1 << 26  # of accounts of wallets that are kept open
 _ADDRESS: Final = attrgetter("address")
 _FOUND_BY: Final = tuple(FOUND_BY.make(tag=tag, address="") for tag in account_tags())
@@ -154,14 +153,14 @@ class AccountsReader:
         """
         if not addresses:
             return {}
-        gets = _gets(tuple(addresses))
+        by_tag = _by_tag(addresses)
         # Coverage is read behind the account. Where it was withdrawn and given anew in between, its
         # slot is above that of a version from before.
         followed = self._opened.of_tokens(addresses)
-        answers = await self._stores.ask([*gets.commands, *_coverage_questions(followed)])
+        answers = await self._stores.ask([*_gets(by_tag), *_coverage_questions(followed)])
         # One that cannot be opened counts as missing: who wants it says so.
-        found = self._opened.all_of(_stored(gets, answers))
-        since = _covered_since(followed, answers[len(gets.commands) :])
+        found = self._opened.all_of(_stored(by_tag, answers))
+        since = _covered_since(followed, answers[len(by_tag) :])
         of_tokens = [each for each in found if found[each].kind.group == "tokens"]
         if asked := [each for each in of_tokens if each not in since]:
             since |= _covered_since(asked, await self._stores.ask(_coverage_questions(asked)))
@@ -231,7 +230,7 @@ class AccountsReader:
         Of a large wallet each names a part of the accounts.
         """
         known = self._programs.known(programs)
-        gets = _gets(tuple(ahead))
+        by_tag = _by_tag(ahead)
         while True:
             commands: list[tuple[Any, ...]] = []
             for tag in account_tags():
@@ -241,7 +240,7 @@ class AccountsReader:
                 questions = account_reading.finder_questions(tag, finder)
                 commands += map(_for_a_part, questions) if is_large else questions
             # What is stored is read behind what its partition says, as accounts always are.
-            answers = iter(await self._stores.ask([*commands, *gets.commands]))
+            answers = iter(await self._stores.ask([*commands, *_gets(by_tag)]))
             states: dict[str, PartitionState] = {}
             covered: list[OfPrograms] = []
             for tag in account_tags():
@@ -259,15 +258,15 @@ class AccountsReader:
             else:
                 as_of_ms = min([each.time_ms for each in states.values()])
                 said_all = _States(states, self._programs.since(programs, covered), as_of_ms)
-                return said_all, dict(_stored(gets, [*answers]))
+                return said_all, dict(_stored(by_tag, [*answers]))
             known = {}  # the coverage of a program has changed
 
     async def stored(self, wanted: Iterable[bytes]) -> dict[bytes, bytes | None]:
         """Return what is stored at addresses."""
-        gets = _gets(tuple(wanted))
-        if not gets.commands:
+        by_tag = _by_tag(wanted)
+        if not by_tag:
             return {}
-        return dict(_stored(gets, await self._stores.ask(gets.commands)))
+        return dict(_stored(by_tag, await self._stores.ask(_gets(by_tag))))
 
     def living(
         self, finder: bytes, state: PartitionState, address: bytes, packed: bytes | None
@@ -333,33 +332,36 @@ def _floor_question(tag: str) -> Repeated:
     return Repeated(account_reading.floor_question(tag))
 
 
-class _Gets(NamedTuple):
-    """What to ask for what is stored at addresses: a question a tag, and whom it asks for."""
+class _OfTag(NamedTuple):
+    """Addresses of one tag, and the keys that their accounts are stored under."""
 
-    addresses: list[list[bytes]]
-    commands: list[Repeated]
+    addresses: list[bytes]
+    names: list[str]
 
 
-@lru_cache(_TOGETHER)
-def _gets(addresses: tuple[bytes, ...]) -> _Gets:
-    """Return what to ask for addresses; those of a wallet are most often the same as before."""
-    by_tag: dict[str, tuple[list[bytes], list[str]]] = {}
-    for address in addresses:
+def _by_tag(wanted: Iterable[bytes]) -> dict[str, _OfTag]:
+    """Return addresses by their tags."""
+    by_tag: dict[str, _OfTag] = {}
+    for address in wanted:
         tag, name = _place(address)
         if (of_tag := by_tag.get(tag)) is None:
-            by_tag[tag] = [address], [name]
+            by_tag[tag] = _OfTag([address], [name])
         else:
-            of_tag[0].append(address)
-            of_tag[1].append(name)
-    return _Gets(
-        [found for found, _ in by_tag.values()],
-        [Repeated(("MGET", *names)) for _, names in by_tag.values()],
-    )
+            of_tag.addresses.append(address)
+            of_tag.names.append(name)
+    return by_tag
 
 
-def _stored(gets: _Gets, answers: Sequence[Any]) -> Iterator[tuple[bytes, bytes | None]]:
-    """Return addresses with what is stored there, from answers that begin with those to `gets`."""
-    return chain.from_iterable(map(zip, gets.addresses, answers))
+def _gets(by_tag: Mapping[str, _OfTag]) -> list[tuple[Any, ...]]:
+    """Return what to ask for what is stored at addresses: a question a tag."""
+    return [("MGET", *of_tag.names) for of_tag in by_tag.values()]
+
+
+def _stored(
+    by_tag: Mapping[str, _OfTag], answers: Sequence[Any]
+) -> Iterator[tuple[bytes, bytes | None]]:
+    """Return addresses with what is stored there, from answers that begin with those to `_gets`."""
+    return chain.from_iterable(map(zip, [each.addresses for each in by_tag.values()], answers))
 
 
 def _coverage_questions(addresses: Sequence[bytes]) -> list[tuple[Any, ...]]:
