@@ -308,13 +308,11 @@ def test_without_a_store_no_requests_are_to_come(serve, stores, store, how):
             assert (ready.status_code, list(ready.json()["lacking"])) == (503, [store])
 
 
-def test_asking_often_costs_the_stores_a_look_a_second(api, redis):
-    time.sleep(1.1)
-    before = redis.info("commandstats")["cmdstat_xrevrange"]["calls"]
+def test_asking_often_costs_the_stores_a_look_a_second(api):
     with ThreadPoolExecutor(16) as pool, httpx.Client() as client:
         began_s = time.monotonic()
         answers = list(pool.map(lambda _: client.get(f"{api.url}/api/health"), range(300)))
         took_s = time.monotonic() - began_s
     assert {answer.status_code for answer in answers} == {200}
-    calls = redis.info("commandstats")["cmdstat_xrevrange"]["calls"] - before
-    assert calls <= took_s + 2
+    looks = {answer.json()["timestamp"] for answer in answers}  # when each was made
+    assert len(looks) <= took_s + 2

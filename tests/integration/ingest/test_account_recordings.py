@@ -19,7 +19,9 @@ from infra.settings import Settings
 from schemas.accounts import unpack
 from schemas.redis_keys import ACCOUNT, ASKED_ACCOUNTS, WATERMARK, account_tags
 from schemas.solana.addresses import STAKE_PROGRAM, TOKEN_PROGRAM, key, text
+from schemas.topics import SETTLED_ACCOUNTS
 from tests.support.account_node import LEAN, WALLETS, AccountNode, Held
+from tests.support.agents.committing import until_committed
 from tests.support.forked import Forked
 from tests.support.systems import running_stores
 from tests.support.waiting import eventually_async
@@ -119,11 +121,9 @@ async def test_a_recording_is_loaded_elsewhere_and_what_is_kept_is_shown(kafka, 
             ingest.send_signal(signal.SIGTERM)
             assert ingest.wait(timeout=240) == 0
 
-            async def is_one_slot() -> int | None:
-                before, now = await state.slots(), await state.slots()
-                return now[0] if before == now and len({*now}) == 1 else None
-
-            slot = await eventually_async(is_one_slot, lambda: log.read_text()[-3000:])
+            settings = stores.model_copy(update={"kafka_bootstrap": kafka})
+            await until_committed(settings, "soltape-accounts", SETTLED_ACCOUNTS)
+            [slot] = {*await state.slots()}
             truth = node.at(slot).accounts
             found = await state.accounts()
             for of in (STAKE_PROGRAM, TOKEN_PROGRAM):
