@@ -1,4 +1,4 @@
-"""Accounts by address, by owner program, and token accounts by their owner and their mint."""
+"""Accounts by address, and token accounts by their owner and their mint."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ class AccountIndex:
     def __init__(self, *, keeps_closed: bool) -> None:
         self._keeps_closed = keeps_closed
         self._accounts: dict[bytes, AccountWrite] = {}
-        self._by_program: dict[bytes, dict[bytes, AccountWrite]] = {}
         self._by_token_owner: dict[bytes, dict[bytes, AccountWrite]] = {}
         self._by_mint: dict[bytes, dict[bytes, AccountWrite]] = {}
 
@@ -37,7 +36,6 @@ class AccountIndex:
                 self._accounts.pop(address, None)
             return
         self._accounts[address] = write
-        self._by_program.setdefault(write.owner, {})[address] = write
         if is_token_account(write.owner, write.data):
             self._by_token_owner.setdefault(token_owner(write.data), {})[address] = write
             self._by_mint.setdefault(token_mint(write.data), {})[address] = write
@@ -50,10 +48,6 @@ class AccountIndex:
         """Return every write by its address, not to be changed."""
         return self._accounts
 
-    def of_program(self, program: bytes) -> dict[bytes, AccountWrite]:
-        """Return the accounts that a program owns by their addresses, not to be changed."""
-        return self._by_program.get(program, _NO_ACCOUNTS)
-
     def of_token_owner(self, wallet: bytes) -> dict[bytes, AccountWrite]:
         """Return a wallet's token accounts under both token programs, not to be changed."""
         return self._by_token_owner.get(wallet, _NO_ACCOUNTS)
@@ -63,7 +57,6 @@ class AccountIndex:
         return self._by_mint.get(mint, _NO_ACCOUNTS)
 
     def _unlink(self, old: AccountWrite) -> None:
-        _remove(self._by_program, old.owner, old.address)
         if is_token_account(old.owner, old.data):
             _remove(self._by_token_owner, token_owner(old.data), old.address)
             _remove(self._by_mint, token_mint(old.data), old.address)

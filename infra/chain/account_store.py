@@ -194,12 +194,15 @@ class AccountView:
         return self._base.get(address)
 
     def of_program(self, program: bytes) -> list[AccountWrite]:
-        """Return the accounts that a program owns, in no order."""
+        """Return the accounts that a program owns, in no order.
+
+        Looks at every account: rarely asked, where an index would cost each account memory.
+        """
         self._check()
         rewritten = (
             each for each in self._written.values() if each.owner == program and each.lamports
         )
-        return [*self._unwritten(program, self._base.of_program(program)), *rewritten]
+        return [*self._unwritten(program, self._base.writes()), *rewritten]
 
     def of_token_owner(self, program: bytes, wallet: bytes) -> list[AccountWrite]:
         """Return a wallet's token accounts under a token program, in no order."""

@@ -32,7 +32,7 @@ from schemas.rows import ACCOUNTS, Row
 from schemas.solana.addresses import text
 from schemas.times import HOUR_MS
 
-KNOWN_IN_MEMORY: Final = 20_000  # of one partition, some 300 bytes each
+KNOWN_IN_MEMORY: Final = 1_000  # of one partition, some 300 bytes each: written lately
 CLOSED_FOR_MS: Final = HOUR_MS
 CLOSED_AT_ONCE: Final = 2_000  # removed by a tick
 _ADDRESS_BYTES: Final = 32

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from sys import intern
 from typing import Final
 
 from infra.chain.market.runtime.programs import (
@@ -92,7 +93,7 @@ class TokenAccount:
         self.address = address
         self.mint = mint
         self.owner = owner
-        self.owner_text = text(owner)
+        self.owner_text = intern(text(owner))  # one for all accounts of an owner
         self.rent_lamports = rent_lamports
         self.amount_raw = 0
         self.withheld_raw = 0  # Token-2022 transfer fees, not the owner's

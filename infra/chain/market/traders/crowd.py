@@ -71,7 +71,10 @@ class Crowd:
             held = world.ledger.held(wallet.address, coin)
             part = held if random.random() < 0.3 else held // random.randrange(2, 6)
             part = min(part, pool.reserves()[side] * whale // LARGEST_SALE)
-            return self._trading.swap(wallet, pool, coin, part) if part > _LEAST_RAW else None
+            if part <= _LEAST_RAW:
+                return None
+            close = self._trading.after_sale(wallet, coin, part)
+            return self._trading.swap(wallet, pool, coin, part, lambda _: close)
         reserve = pool.reserves()[1 - side]
         return self._trading.swap(
             wallet, pool, pool.other(coin), self._trading.amount(reserve, 0.001 * whale)

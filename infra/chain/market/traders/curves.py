@@ -35,8 +35,9 @@ LEAST_SHARE: Final = 0.06  # of trades against what the coin is worth
 ATTENTION_EVERY_SLOTS: Final = 5
 OPENING_MS: Final = 60_000  # a market begins with some coins that are popular already
 POPULAR_EVERY: Final = 5  # of the coins launched then
+BUYS_AGAIN: Final = 0.5  # of purchases: by one who bought before
 SNIPED_SLOTS: Final = 2
-LINGER_MS: Final = 600_000  # a dead coin is still on the chain for so long
+LINGER_MS: Final = 120_000  # a dead coin is still on the chain for so long
 WHALES: Final = 0.005
 WHALE_FACTOR: Final = 8
 
@@ -149,7 +150,8 @@ class Curves:
         selling = 1 / (1 + exp(min(EAGERNESS * gap, 50.0)))
         if random.random() < min(max(selling, LEAST_SHARE), 1 - LEAST_SHARE):
             return self._sell_some(life, market)
-        wallet = random.choice(self._world.holders)
+        again = life.bought_by and random.random() < BUYS_AGAIN
+        wallet = random.choice(life.bought_by if again else self._world.holders)
         lamports = self._size(market, life, gap)
         life.bought_by.append(wallet)
         return self._buy(wallet, market, lamports, hurry=0.4)
@@ -260,7 +262,8 @@ class Curves:
         proceeds = ledger.associated(owner, self._world.usdc) if dollars else owner
         trader = Trader(owner, ledger.associated(owner, coin), proceeds, owner)
         step = swap_step(curve, trader, coin, part, self._trading.least(quoted))
-        return self._signer.sign(wallet, [step], 100_000, version=0)
+        steps = [step, *self._trading.after_sale(wallet, coin, part)]
+        return self._signer.sign(wallet, steps, 100_000, version=0)
 
     def _swap(
         self, wallet: Wallet, curve: Pool, mint_in: Mint, amount: int, quoted: int, hurry: float
@@ -269,7 +272,8 @@ class Curves:
         plan = SwapPlan(world.ledger, wallet, mint_in, amount, curve.other(mint_in))
         plan.with_associated(world.sol)
         step = swap_step(curve, plan.trader(), mint_in, amount, self._trading.least(quoted))
-        steps = [*plan.before, step, *plan.after]
+        after = self._trading.after_sale(wallet, mint_in, amount)
+        steps = [*plan.before, step, *plan.after, *after]
         return self._signer.sign(wallet, steps, 180_000, hurry=hurry, version=0)
 
     # Moving.

@@ -19,6 +19,7 @@ from schemas.amounts import LAMPORTS
 
 SWAP_UNITS: Final = 200_000
 GREATEST_SHARE: Final = 0.04  # of a pool's reserve in one trade, but for whales
+GIVEN_BACK: Final = 0.9  # of the accounts that a sale empties: closed for their rent
 
 Habit = Callable[[], Intent | None]
 
@@ -41,6 +42,18 @@ class Trading:
         if self.fails():
             return quoted_raw * 3 // 2 + 1
         return quoted_raw * self.random.randrange(85, 100) // 100
+
+    def after_sale(self, wallet: Wallet, coin: Mint, amount_raw: int) -> list[Step]:
+        """Return what follows a sale: most who sell all they have close the empty account.
+
+        One of a coin with transfer fees stays: it may have some that are withheld in it.
+        """
+        ledger, sells_all = self.world.ledger, False
+        if not coin.transfer_fee_bps and coin is not self.world.sol:
+            sells_all = amount_raw == ledger.held(wallet.address, coin)
+        if not sells_all or self.random.random() >= GIVEN_BACK:
+            return []
+        return [close_account(wallet.address, ledger.associated(wallet.address, coin))]
 
     def amount(self, reserve_raw: int, typical: float = 0.001) -> int:
         """Return a trade's size, heavy-tailed, as a share of the pool's reserve."""
