@@ -35,7 +35,6 @@ FIRST = (
 )
 """What takes longest comes first, room by room, so that at the end no process waits for another."""
 
-
 BOTH_BROKERS = ("tests/integration/kafka/", "tests/integration/chaos/")
 """Tests of the brokers themselves, and of everything together: on each broker in every run."""
 

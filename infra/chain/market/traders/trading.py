@@ -48,10 +48,10 @@ class Trading:
 
         One of a coin with transfer fees stays: it may have some that are withheld in it.
         """
-        ledger, sells_all = self.world.ledger, False
-        if not coin.transfer_fee_bps and coin is not self.world.sol:
-            sells_all = amount_raw == ledger.held(wallet.address, coin)
-        if not sells_all or self.random.random() >= GIVEN_BACK:
+        ledger = self.world.ledger
+        if coin.transfer_fee_bps or coin is self.world.sol:
+            return []
+        if amount_raw != ledger.held(wallet.address, coin) or self.random.random() >= GIVEN_BACK:
             return []
         return [close_account(wallet.address, ledger.associated(wallet.address, coin))]
 
