@@ -90,6 +90,8 @@ def problems() -> Iterator[str]:
     for file in files():
         text = file.read_text(encoding="utf-8")
         unused -= {phrase for phrase in unused if phrase in text}
+        if not any(retired(text)):  # most files: a pattern never needs more than one line
+            continue
         for number, line in enumerate(text.splitlines(), 1):
             for found, instead in retired(line):
                 yield f"{file.relative_to(ROOT)}:{number}: retired: {found!r}; instead: {instead}"
