@@ -257,7 +257,7 @@ def bin_by_bin(
 
 
 @given(
-    st.randoms(use_true_random=False),
+    st.randoms(use_true_random=True),
     st.integers(-300, UPPER + 5),
     st.integers(1, 300),
     st.integers(0, 2),
