@@ -30,6 +30,7 @@ import orjson
 from schemas import redis_keys
 from schemas.amounts import human, sol
 from schemas.codec import message_to_json
+from schemas.compact_json import compact_json
 from schemas.prices import LastPrice
 from schemas.proto import tape_pb2
 
@@ -45,7 +46,7 @@ class Channel:
 
     def frame(self, data: Mapping[str, Any]) -> bytes:
         """Return the frame of an event."""
-        return orjson.dumps({"type": self.type, "channel": self.channel, "data": data})
+        return compact_json({"type": self.type, "channel": self.channel, "data": data})
 
 
 _IDENTITY: Final = ("signature", "event_index")
@@ -207,7 +208,7 @@ def slot_gap_event(gap: tape_pb2.SlotGap) -> LiveEvent:
     for name in ("kind", "wallets", "lost_by"):
         del data[name]
     frame = {"type": SLOT_GAP, "channel": STATUS.channel, "data": data}
-    return LiveEvent((gap.first_slot, "gap"), orjson.dumps(frame))
+    return LiveEvent((gap.first_slot, "gap"), compact_json(frame))
 
 
 def trending_event(record: Mapping[str, Any]) -> LiveEvent:
@@ -224,7 +225,7 @@ def trending_removed_event(mint: str, dex: str) -> LiveEvent:
     """Return that a token left the trending list, for its stream."""
     data = {"mint": mint, "dex": dex}
     frame = {"type": TRENDING_REMOVED, "channel": TRENDING.channel, "data": data}
-    return LiveEvent((mint, dex), orjson.dumps(frame))
+    return LiveEvent((mint, dex), compact_json(frame))
 
 
 def position_event(data: Mapping[str, Any], fell: Fall | None = None) -> LiveEvent:

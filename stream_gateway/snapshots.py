@@ -24,6 +24,7 @@ from infra.redis.asks import Pipelined
 from schemas import channels
 from schemas.amounts import human
 from schemas.channels import Channel
+from schemas.compact_json import compact_json
 from schemas.prices import LastPrice, last_price
 from schemas.redis_keys import (
     HOLDERS,
@@ -131,7 +132,7 @@ class Snapshots:
         if nameless := [record for record in records if not record["name"]]:
             await self._complete(nameless)
         tokens = [
-            (record["dex"], orjson.Fragment(orjson.dumps(channels.trending_data(record))))
+            (record["dex"], orjson.Fragment(compact_json(channels.trending_data(record))))
             for record in records
         ]
         return _Listed(read_s, _id_of(last), tokens)

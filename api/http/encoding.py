@@ -10,7 +10,7 @@ import re
 from hashlib import blake2b
 from typing import Any, Final
 
-import orjson
+from schemas.compact_json import compact_json
 
 _AS_OF: Final = b'"as_of_slot":'  # nothing within a text: quotes there have a backslash
 _AS_OF_PAIR: Final = re.compile(_AS_OF + rb'(?:\d+|null),"as_of_ms":(?:\d+|null)')
@@ -38,7 +38,7 @@ class Encoded:
 
 def encode(answer: Any) -> Encoded:
     """Return an answer as JSON."""
-    return Encoded(orjson.dumps(answer))
+    return Encoded(compact_json(answer))
 
 
 def _without_as_of(body: bytes) -> tuple[bytes | memoryview, ...]:

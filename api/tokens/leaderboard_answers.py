@@ -22,6 +22,7 @@ from api.tokens.answers import TokenTraders, Trader
 from api.tokens.leaderboards import Ranked, read_traders
 from api.tokens.reader import Token, TokenReader, unknown_token
 from schemas.amounts import sol, usd
+from schemas.compact_json import compact_json
 from schemas.money import MONEY
 from schemas.positions import Position
 from schemas.redis_keys import MARKETS, mint_tags, wallet_tags
@@ -115,7 +116,7 @@ class LeaderboardAnswers:
         )
         made = {}
         for mint, token in tokens.by_mint.items():
-            json = made[mint] = orjson.dumps(_traders(token, ranked[mint]))
+            json = made[mint] = compact_json(_traders(token, ranked[mint]))
             self._cache.put((mint, limit), _CachedBoard(json, progress, at))
         return made
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-import orjson
 from orjson import Fragment
 
 from api.stores.caches import BoundedCache
 from api.tokens.facts import Facts
 from api.tokens.reader import Token
 from api.wallets.figures import Valued, position_answer, valued
+from schemas.compact_json import compact_json
 from schemas.positions import Position, unpack_figures
 from schemas.prices import LastPrice
 
@@ -49,7 +49,7 @@ class KnownPosition(Position):
         if self._answered is None or mint != self._mint or is_stale != self._is_stale:
             self._mint, self._is_stale = mint, is_stale
             answer = position_answer(mint, self, token, now_ms, worths)
-            self._answered = Fragment(orjson.dumps(answer))
+            self._answered = Fragment(compact_json(answer))
         return self._answered
 
 

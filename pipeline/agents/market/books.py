@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-import orjson
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
@@ -29,6 +28,7 @@ from pipeline.agents.settled.books import Writes
 from pipeline.agents.settled.quarantine import Quarantine, read_quarantine
 from pipeline.domain.market import MintMarket, SolUsd, Token
 from schemas.channels import LiveEvent, trending_event, trending_removed_event
+from schemas.compact_json import compact_json
 from schemas.events import Creation, Migration, Swap
 from schemas.markets import INTERVALS_S, PRICE_SCALE, QUARTER, Candle
 from schemas.money import WSOL
@@ -374,7 +374,7 @@ class MarketBooks:
 
     def _announce(self, market: MintMarket | Resting, minute: int) -> None:
         record = market.record(minute, self._sol_usd)
-        if self._trending.record(market.mint, orjson.dumps(record)):
+        if self._trending.record(market.mint, compact_json(record)):
             if known := self._registry.known(market.mint):
                 from_rpc = Token(known.name, known.symbol, supply_raw=known.supply_raw)
                 record = market.record(minute, self._sol_usd, from_rpc)

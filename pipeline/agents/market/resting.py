@@ -13,6 +13,7 @@ import orjson
 
 from pipeline.domain import trending
 from pipeline.domain.market import MintMarket, SolUsd, Token, trending_record
+from schemas.compact_json import compact_json
 from schemas.markets import pack_head, unpack_head
 
 _NO_POOLS: Final[list[bytes]] = []
@@ -26,7 +27,7 @@ class Resting:
     def __init__(self, market: MintMarket) -> None:
         self.mint = market.mint
         self._head = pack_head(market.head, _NO_POOLS)
-        self._token = orjson.dumps(dataclasses.asdict(market.token))
+        self._token = compact_json(dataclasses.asdict(market.token))
         self._minutes = bytes(market.minutes.data)
         self._quarters = bytes(market.quarters.data)
         self._top10_raw = market.holders.top_raw(10)
