@@ -14,6 +14,8 @@ from tests.mutants.rooms import ROOMS, ROOT, Room
 from tests.mutants.sample import Mutant, changed_lines, sample
 from tests.mutants.session import NO_TESTS, Session
 
+pytestmark = pytest.mark.processes  # a fork a mutant
+
 COUNTING = '''"""Counts down."""
 
 from __future__ import annotations

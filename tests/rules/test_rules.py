@@ -10,14 +10,17 @@ import pytest
 from tests.rules import asserts, privates, words
 
 
+@pytest.mark.slow
 def test_no_clean_room_has_a_retired_word() -> None:
     assert list(words.problems()) == []
 
 
+@pytest.mark.slow
 def test_uses_of_private_members_have_a_reason() -> None:
     assert list(privates.problems()) == []
 
 
+@pytest.mark.slow
 def test_every_test_asserts() -> None:
     assert list(asserts.problems()) == []
 

@@ -287,7 +287,7 @@ async def pours_trailers(_, writer):
 async def test_what_is_poured_around_the_body_takes_no_memory(handler, port):
     names = Names({"pouring.example": [[PUBLIC]]})
     async with serving(handler, PUBLIC, port):
-        fetcher = fetcher_of(names, port, total_s=2.0)
+        fetcher = fetcher_of(names, port, total_s=1.0)
         with at_most(8 << 20):
             found = await reason(fetcher, f"http://pouring.example:{port}/")
     assert found in ("unreachable", "timeout", "too_large")

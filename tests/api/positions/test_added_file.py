@@ -14,6 +14,8 @@ from schemas.protocols import registry
 from schemas.solana.addresses import text
 from tests.api.positions.added import PROGRAM
 
+pytestmark = pytest.mark.processes
+
 FILE = '''
 """A protocol of tests."""
 

@@ -73,6 +73,7 @@ def test_it_bounds_computing_and_not_waiting():
     assert time.monotonic() - begun_s >= 5 * SECONDS
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("ends", ["", "; signal.raise_signal(signal.SIGTERM)"])
 def test_a_process_that_ends_after_a_block_ends_as_it_would(ends: str):
     """Python gives its handlers up before it frees what it has, which takes longer than a tick."""

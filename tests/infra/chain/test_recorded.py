@@ -86,6 +86,7 @@ def test_a_file_without_transactions_is_refused(tmp_path: Path, content: str, re
         read_transactions(file)
 
 
+@pytest.mark.slow
 async def test_transactions_fill_consecutive_slots(
     tmp_path: Path, lines: list[dict[str, Any]]
 ) -> None:
@@ -108,6 +109,7 @@ async def test_transactions_fill_consecutive_slots(
     assert not any(isinstance(e, SlotFinalized) for e in events)
 
 
+@pytest.mark.slow
 async def test_a_loop_never_repeats_a_signature(
     tmp_path: Path, lines: list[dict[str, Any]]
 ) -> None:

@@ -75,6 +75,7 @@ async def publish(valuation: Valuation, slot: Settled) -> Lanes:
     return dict(await batches_of(slot, valuation.reference))
 
 
+@pytest.mark.slow
 async def test_each_partition_gets_its_own(chain: Any) -> None:
     valuation = Valuation(Decimal(150), ())
     counts = {"balances": 0, "movements": 0, "native": 0, "vaults": 0}
@@ -194,6 +195,7 @@ def test_a_transaction_from_rpc_is_the_same(chain: Any) -> None:
         assert decode_update(fetched, 1, 0) == decode_update(info, 1, 0)
 
 
+@pytest.mark.slow
 async def test_another_order_of_arrival_and_a_restart_give_the_same_bytes(chain: Any) -> None:
     """The log's last batch is all that a restarted process needs to go on as before."""
     random = Random(2)

@@ -27,6 +27,8 @@ ROUNDS = 8
 LARGEST = 1 << 17
 WORLD = World(450_000_000, 1_790_000_000, 1_050)
 WORLDS = 60
+SMALL = bytes(each if each < 4 else 0 for each in range(256))
+FLAGS = bytes(each & 1 for each in range(256))
 SLOWEST_S = 2.0  # of one reading, on a machine that is busy
 READ = [each for each in ALL if each.read is not None]
 FOUND_BY_ADDRESS = {"adrena"}  # what is at an address derived from a wallet is the wallet's
@@ -52,9 +54,9 @@ def filled(kind: Kind, chance: random.Random, size: int, names: bytes) -> bytes:
     if fill == "random":
         data = bytearray(some)
     elif fill == "small":
-        data = bytearray(each if each < 4 else 0 for each in some)
+        data = bytearray(some.translate(SMALL))
     elif fill == "flags":
-        data = bytearray(each & 1 for each in some)
+        data = bytearray(some.translate(FLAGS))
     else:
         data = bytearray((b"\xff" if fill == "ones" else b"\0") * size)
     for at in (*kind.wallets, *kind.mints):

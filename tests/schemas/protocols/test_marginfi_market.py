@@ -18,7 +18,7 @@ from schemas.protocols.contract import Account, Asset, Held, Position, Role, Wor
 from schemas.protocols.marginfi import PROTOCOL
 from schemas.protocols.registry import kind_of
 
-KNOBS = Knobs(seed=9, rate=600, wallets=200, forks=0.1, failed=0.1)
+KNOBS = Knobs(seed=9, rate=100, wallets=200, forks=0.1, failed=0.1)
 
 
 @lru_cache(maxsize=1)

@@ -36,7 +36,7 @@ PROGRAMS: dict[type[RangedPool], Instructions] = {
 both = pytest.mark.parametrize("venue", [Whirlpool, ClmmPool])
 Venue = type[RangedPool]
 Own = tuple[bytes, bytes, RangedPool, RangedPosition]
-KNOBS = Knobs(seed=9, rate=600, wallets=200, forks=0.1, failed=0.1)
+KNOBS = Knobs(seed=9, rate=150, wallets=200, forks=0.1, failed=0.1)
 
 
 @lru_cache(maxsize=1)

@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import orjson
+import pytest
 
 from infra.chain.demo_wallets import ADDRESSES
 from infra.chain.market import Knobs, Market, PositionTruth
@@ -23,6 +24,8 @@ from pipeline.chaos.readings import BLOCKS, ROUTES, ChainAccounts, expected
 from schemas.protocols.contract import Position
 from schemas.protocols.registry import SLUGS
 from schemas.solana.addresses import text
+
+pytestmark = pytest.mark.slow  # a market of 210 slots, for all of them
 
 KNOBS = Knobs(seed=9, rate=400, wallets=100, forks=0.3, rolled_back=0.3, start_slot=400_000_040)
 TRADED = 150

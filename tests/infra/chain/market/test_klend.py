@@ -144,6 +144,7 @@ def test_a_reserve_gains_by_rounding(amount: int, held: int, worth: int) -> None
     assert after.redeemable_sf(held) >= reserve.redeemable_sf(held)
 
 
+@pytest.mark.slow
 def test_collateral_and_debts_of_all_are_their_reserves_and_vaults_hold_what_is_there() -> None:
     market = Market(KNOBS)
     written: list[AccountWrite] = []

@@ -77,6 +77,7 @@ def test_a_bank_gains_by_rounding(amount: int, value: int) -> None:
     assert bank.owed(bank.debt_shares(amount, up=True)) >= amount
 
 
+@pytest.mark.slow
 def test_shares_of_all_accounts_are_their_banks_and_vaults_can_pay() -> None:
     market = Market(KNOBS)
     written: list[AccountWrite] = []

@@ -139,6 +139,7 @@ def test_bins_follow_a_price_that_leaves_them() -> None:
     assert left >= BINS_PER_SIDE // 2
 
 
+@pytest.mark.slow
 def test_a_busy_market_stays_within_bounds_and_loses_nothing() -> None:
     market = Market(Knobs(seed=271_725_968, rate=300, wallets=100), bytes_every=20)
     invariants = Invariants(market)

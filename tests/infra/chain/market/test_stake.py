@@ -179,6 +179,7 @@ def test_wallets_create_delegate_deactivate_withdraw_and_close():
             assert ledger.lamports[address] >= effective + STAKE_RENT_LAMPORTS
 
 
+@pytest.mark.slow
 def test_validators_have_the_stake_that_is_effective():
     market = Market(KNOBS)
     for _ in blocks(market, 2 * EPOCH_SLOTS):

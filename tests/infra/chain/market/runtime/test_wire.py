@@ -241,6 +241,7 @@ def _token_balance(
     amount.ui_amount_string = ui_amount(amount_raw, mint.decimals)
 
 
+@pytest.mark.slow
 def test_bytes_of_balances_that_rest_leave_memory_and_make_no_difference(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
