@@ -12,8 +12,6 @@ from fractions import Fraction
 from struct import error, unpack_from
 from typing import Final, NamedTuple
 
-from solders.pubkey import Pubkey
-
 from schemas.protocols.contract import (
     Account,
     Asset,
@@ -34,6 +32,7 @@ from schemas.protocols.math.concentrated import price_range, token_amounts
 from schemas.protocols.math.ticks import orca_sqrt_price_x64
 from schemas.solana.addresses import key, text
 from schemas.solana.borsh import raw_pubkey, u32, u64, u128
+from schemas.solana.derived import derived
 
 PROGRAM: Final = key("tuna4uSQZncNeeiAMKbstuxA9CUkHH6HmC64wgmnogD")
 FUSION_PROGRAM: Final = key("fUSioN9YKKSa3CUC2YUc4tPkHJ5Y6XW1yz8y6F7qWz9")
@@ -184,7 +183,7 @@ def _spot(account: Account) -> _Leveraged:
 
 
 def _address(*seeds: bytes) -> bytes:
-    return bytes(Pubkey.find_program_address(list(seeds), Pubkey(PROGRAM))[0])
+    return derived(PROGRAM, *seeds)
 
 
 def _market(found: Mapping[bytes, Account], of: _Leveraged) -> _Market | None:

@@ -16,8 +16,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from solders.pubkey import Pubkey
-
 from schemas.protocols.contract import (
     Account,
     Asset,
@@ -35,6 +33,7 @@ from schemas.protocols.contract import (
 )
 from schemas.solana.addresses import key
 from schemas.solana.borsh import raw_pubkey, u64
+from schemas.solana.derived import derived
 
 PROGRAM: Final = key("1oopBoJG58DgkUVKkEzKgyG9dvRmpgeEm1AVjoHkF78")
 
@@ -111,7 +110,7 @@ def read(held: Held, world: World) -> Reading:
 
 def rewards_of(vault: bytes) -> bytes:
     """Return the address of a vault's `VaultRewardsInfo`."""
-    return bytes(Pubkey.find_program_address([b"vault_rewards_info", vault], Pubkey(PROGRAM))[0])
+    return derived(PROGRAM, b"vault_rewards_info", vault)
 
 
 def _check(account: Account) -> None:

@@ -15,8 +15,6 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from solders.pubkey import Pubkey
-
 from schemas.protocols.contract import (
     Account,
     Asset,
@@ -37,6 +35,7 @@ from schemas.protocols.decimals import decimals_of, whole_ratio
 from schemas.protocols.math import bins
 from schemas.solana.addresses import key
 from schemas.solana.borsh import raw_pubkey, u16, u64, u128
+from schemas.solana.derived import derived
 
 PROGRAM: Final = key("LBUZKhRxPF3XUpBCjp4YzTKgLccjZhTSDM9YuVaPwxo")
 _OWNER_AT: Final = 40
@@ -78,7 +77,6 @@ _COUNTERS: Final = ("fee_x", "fee_y", "reward_0", "reward_1")
 _COUNTERS_AT: Final = (10, 12, 6, 8)  # words of a bin
 _CACHED_ARRAYS: Final = 1 << 8  # 40 kB each
 _CACHED_PRICES: Final = 1 << 13  # some 300 bytes each
-_CACHED_ADDRESSES: Final = 1 << 15  # one or two for each position; some 300 bytes each
 _NOBODY: Final = bytes(32)
 _JSON_MAX: Final = (1 << 53) - 1
 _LIMIT_ORDERS: Final = 2  # FunctionType; 0 is undetermined, 1 liquidity mining
@@ -139,11 +137,9 @@ class _Pair:
     rewards: tuple[_Reward, ...]  # none where bins have limit orders in their place
 
 
-@lru_cache(_CACHED_ADDRESSES)  # it is searched for by hashing
 def array_address(pair: bytes, index: int) -> bytes:
     """Return the address of a pair's array of bins."""
-    seeds = [b"bin_array", pair, struct.pack("<q", index)]
-    return bytes(Pubkey.find_program_address(seeds, Pubkey(PROGRAM))[0])
+    return derived(PROGRAM, b"bin_array", pair, struct.pack("<q", index))
 
 
 def read(held: Held, world: World) -> Reading:

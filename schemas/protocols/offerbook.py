@@ -14,8 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from solders.pubkey import Pubkey
-
 from schemas.protocols.contract import (
     Account,
     Asset,
@@ -34,10 +32,11 @@ from schemas.protocols.contract import (
 from schemas.protocols.token import TOKEN, TOKEN_2022, TOKEN_2022_EXTENDED
 from schemas.solana.addresses import key
 from schemas.solana.borsh import raw_pubkey, u64
+from schemas.solana.derived import derived
 from schemas.solana.token_accounts import BadAccount, read_token_account
 
 PROGRAM: Final = key("offerbkFMvVfpQhL8ZQ5iromnjct5rz3r52B9ewu3ie")
-_ASSOCIATED: Final = Pubkey(key("ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL"))
+_ASSOCIATED: Final = key("ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL")
 
 _OWNER_AT: Final = 8  # of an offer's creator, of a loan's lender
 _BORROWER_AT: Final = 40
@@ -99,13 +98,12 @@ def read(held: Held, world: World) -> Reading:
 
 def user_of(wallet: bytes) -> bytes:
     """Return the address of a wallet's `User`."""
-    return bytes(Pubkey.find_program_address([b"user", wallet], Pubkey(PROGRAM))[0])
+    return derived(PROGRAM, b"user", wallet)
 
 
 def escrow_of(user: bytes, mint: bytes, token_program: bytes) -> bytes:
     """Return the associated token account of a user."""
-    seeds = [user, token_program, mint]
-    return bytes(Pubkey.find_program_address(seeds, _ASSOCIATED)[0])
+    return derived(_ASSOCIATED, user, token_program, mint)
 
 
 def _of(held: Held, kind: Kind) -> Iterator[Account]:

@@ -16,8 +16,6 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from solders.pubkey import Pubkey
-
 from schemas.protocols.contract import (
     Account,
     Asset,
@@ -37,6 +35,7 @@ from schemas.protocols.math.concentrated import Growth, grown, owed_raw, price_r
 from schemas.protocols.math.ticks import array_start, raydium_sqrt_price_x64
 from schemas.solana.addresses import key
 from schemas.solana.borsh import raw_pubkey, u16, u64, u128
+from schemas.solana.derived import derived
 
 _PROGRAM: Final = key("CAMMCzo5YL8w4VFF8KVHrK22GGUsp5VTaW7grrKgrWqK")
 _LOCKS: Final = key("LockrWmn6K5twhz3y9w1dQERbmgSaRkfnTeTKbpofwE")
@@ -59,7 +58,7 @@ _TICK_SIZE: Final = 168
 _REWARDS_AT: Final = range(397, 397 + 3 * 169, 169)
 _U64: Final = (1 << 64) - 1
 _CACHED_POOLS: Final = 1 << 10  # 3 kB each
-_CACHED_ADDRESSES: Final = 1 << 15  # two for each position; some 300 bytes each
+_CACHED_ROOTS: Final = 1 << 15  # two for each position; some 200 bytes each
 _UNKNOWN: Final = "fees and rewards: a tick array is missing"
 
 
@@ -158,13 +157,11 @@ def _arrays(placed: _Placed, pool: Account) -> tuple[bytes, ...]:
     return tuple(_array_address(placed.pool, start) for start in starts)
 
 
-_sqrt_price_x64: Final = lru_cache(_CACHED_ADDRESSES)(raydium_sqrt_price_x64)
+_sqrt_price_x64: Final = lru_cache(_CACHED_ROOTS)(raydium_sqrt_price_x64)
 
 
-@lru_cache(_CACHED_ADDRESSES)  # it is searched for by hashing
 def _array_address(pool: bytes, start: int) -> bytes:
-    seeds = [b"tick_array", pool, struct.pack(">i", start)]
-    return bytes(Pubkey.find_program_address(seeds, Pubkey(_PROGRAM))[0])
+    return derived(_PROGRAM, b"tick_array", pool, struct.pack(">i", start))
 
 
 def _position(

@@ -16,8 +16,6 @@ from __future__ import annotations
 from struct import error
 from typing import Final, NamedTuple
 
-from solders.pubkey import Pubkey
-
 from schemas.protocols import helium, pyth
 from schemas.protocols.contract import (
     Account,
@@ -40,6 +38,7 @@ from schemas.protocols.programs import ADDRESSES
 from schemas.protocols.vote_deposits import REGISTRARS, VOTERS, read_voters
 from schemas.solana.addresses import text
 from schemas.solana.borsh import Reader, raw_pubkey, u32, u64
+from schemas.solana.derived import derived
 
 _INSTANCES: Final = (76, *range(100, 132))  # in programs.toml: the shared program is the first
 _OWNER_AT: Final = 65
@@ -130,8 +129,7 @@ def _record(account: Account) -> _Record:
 
 
 def _config_address(record: _Record) -> bytes:
-    seeds, program = [b"realm-config", record.realm], Pubkey(record.account.kind.program)
-    return bytes(Pubkey.find_program_address(seeds, program)[0])
+    return derived(record.account.kind.program, b"realm-config", record.realm)
 
 
 def _plugins(config: Account, record: _Record) -> list[bytes]:

@@ -16,8 +16,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from solders.pubkey import Pubkey
-
 from schemas.protocols.contract import (
     Account,
     Asset,
@@ -38,6 +36,7 @@ from schemas.protocols.math.ticks import array_start, orca_sqrt_price_x64
 from schemas.protocols.mint import MINT, MINT_2022, MINT_2022_EXTENDED
 from schemas.solana.addresses import key
 from schemas.solana.borsh import raw_pubkey, u16, u64, u128
+from schemas.solana.derived import derived
 
 _PROGRAM: Final = key("whirLbMiicVdio4qvUfM5KAg6Ct8VwpYzGff3uctyCc")
 
@@ -78,7 +77,6 @@ _SUPPLY: Final = Role.SUPPLY  # to look a member up takes as long as to make an 
 _REWARD: Final = Role.REWARD
 _LOCKED: Final = Role.LOCKED
 _CACHED_POSITIONS: Final = 1 << 14  # some 1.3 kB each
-_CACHED_ADDRESSES: Final = 1 << 15  # three for each position; some 300 bytes each
 _CACHED_POOLS: Final = 1 << 11  # some 2 kB each
 _UNKNOWN: Final = "fees and rewards: a tick array is missing"
 
@@ -178,7 +176,7 @@ def _own(data: bytes) -> _Own:
         sqrt_prices_x64,
         tuple([low | high << 64 for low, high in words]),
         counted[2::3],
-        _derived(b"position", mint),
+        derived(_PROGRAM, b"position", mint),
     )
 
 
@@ -187,13 +185,8 @@ def _of(found: Mapping[bytes, Account], address: bytes, kind: Kind) -> Account |
     return account if account is not None and account.kind is kind else None
 
 
-@lru_cache(_CACHED_ADDRESSES)  # it is searched for by hashing
-def _derived(*seeds: bytes) -> bytes:
-    return bytes(Pubkey.find_program_address(list(seeds), Pubkey(_PROGRAM))[0])
-
-
 def _lock_address(position: bytes) -> bytes:
-    return _derived(b"lock_config", position)
+    return derived(_PROGRAM, b"lock_config", position)
 
 
 def _pool(pool: Account, position: Account) -> _Pool:
@@ -234,7 +227,7 @@ def _arrays(placed: _Placed, pool: _Pool) -> tuple[bytes, ...]:
 @lru_cache(_CACHED_POSITIONS)
 def _array_addresses(pool: bytes, ticks: tuple[int, int], spacing: int) -> tuple[bytes, ...]:
     starts = [array_start(tick, spacing, _TICKS) for tick in ticks]
-    return tuple([_derived(b"tick_array", pool, str(start).encode()) for start in starts])
+    return tuple([derived(_PROGRAM, b"tick_array", pool, str(start).encode()) for start in starts])
 
 
 def _position(

@@ -11,10 +11,9 @@ import struct
 from dataclasses import dataclass
 from typing import Final
 
-from solders.pubkey import Pubkey
-
 from schemas.solana.addresses import METAPLEX_PROGRAM, TOKEN_2022_PROGRAM, TOKEN_PROGRAM
 from schemas.solana.borsh import Reader, raw_pubkey, u32, u64
+from schemas.solana.derived import derived
 from schemas.solana.token_extensions import (
     AccountExtensions,
     BadAccount,
@@ -48,7 +47,6 @@ _METADATA_V1: Final = 4
 _UPDATE_AUTHORITY_AT: Final = 1
 _MINT_AT: Final = 33
 _TEXT_AT: Final = 1 + 32 + 32
-_METAPLEX: Final = Pubkey(METAPLEX_PROGRAM)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +100,7 @@ class MetaplexMetadata:
 
 def metadata_address(mint: bytes) -> bytes:
     """Return the address of a mint's Metaplex metadata account."""
-    seeds = [b"metadata", METAPLEX_PROGRAM, mint]
-    return bytes(Pubkey.find_program_address(seeds, _METAPLEX)[0])
+    return derived(METAPLEX_PROGRAM, b"metadata", METAPLEX_PROGRAM, mint)
 
 
 def read_token_account(owner: bytes, data: bytes) -> TokenAccountState:
