@@ -7,7 +7,7 @@ with every slot, while most wallets and tokens do not. A caller who gets 304 has
 from __future__ import annotations
 
 import re
-from hashlib import blake2b
+from hashlib import sha1
 from typing import Any, Final
 
 from schemas.compact_json import compact_json
@@ -29,10 +29,10 @@ class Encoded:
     def etag(self) -> bytes:
         """Return the weak ETag of the answer without its `as_of_*`."""
         if not self._etag:  # computed once, and never for a door without ETags
-            digest = blake2b(digest_size=8)
+            digest = sha1(usedforsecurity=False)  # half of the time of BLAKE2b: 54 us for 100 kB
             for part in _without_as_of(self.body):
                 digest.update(part)
-            self._etag = b'W/"%b"' % digest.hexdigest().encode()
+            self._etag = b'W/"%b"' % digest.hexdigest()[:16].encode()
         return self._etag
 
 

@@ -1,12 +1,13 @@
 """Readings and answers that the requests of a process share.
 
-`cachetools` bounds what is looked up once a request. `BoundedCache` is a plain dictionary, because
+`cachetools` bounds what is looked up once a request. `BoundedCache` shows its dictionary, because
 it is looked up once a position: 0.07 us, where `FIFOCache` takes 1.3.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
 from contextlib import suppress
 from random import uniform
@@ -29,14 +30,15 @@ class BoundedCache(Generic[K, V]):
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self.kept: dict[K, V] = {}  # read it; write with `put`
+        # The first of a plain dict is found behind the places of all that were evicted before.
+        self.kept: OrderedDict[K, V] = OrderedDict()  # read it; write with `put`
 
     def put(self, key: K, value: V) -> None:
         """Store a value; it counts as the newest insertion."""
         kept = self.kept
         kept.pop(key, None)
         if len(kept) >= self._size:
-            del kept[next(iter(kept))]
+            kept.popitem(last=False)
         kept[key] = value
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -52,7 +53,8 @@ class Tokens:
         self._streams = streams
         # Least recently traded first. No LRUCache: a batch may be larger than the bound, and of the
         # 100 us of a live swap look-ups and load would take 3, for 0.2.
-        self._tokens: dict[str, Token] = {}
+        # The first of a plain dict is found behind the places of all that left before.
+        self._tokens: OrderedDict[str, Token] = OrderedDict()
 
     async def load(self, mints: Iterable[str]) -> None:
         """Have these mints in memory; what Redis does not answer is not known."""
@@ -69,7 +71,7 @@ class Tokens:
                 self._streams.lost_touch(error)
         self._tokens |= wanted
         while len(self._tokens) > max(MINTS_IN_MEMORY, len(wanted)):
-            del self._tokens[next(iter(self._tokens))]
+            self._tokens.popitem(last=False)
 
     def created(self, creation: tape_pb2.Creation) -> None:
         """Take the creation of a loaded mint."""

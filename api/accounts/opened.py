@@ -1,4 +1,4 @@
-"""Accounts that were opened: pools, banks and mints that positions of many wallets refer to.
+"""Accounts that were opened: those of wallets, and what the positions of many refer to.
 
 Each request reads what is stored; where that is the same bytes as before, slot and all, it is the
 same account, and neither unpacked nor recognized again.
@@ -6,6 +6,7 @@ same account, and neither unpacked nor recognized again.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Final
 
@@ -27,7 +28,8 @@ class OpenedAccounts:
 
     def __init__(self, kept_bytes: int = KEPT_BYTES, most_bytes: int = MOST_BYTES) -> None:
         """Keep accounts with data of `most_bytes` each at most, of `kept_bytes` together."""
-        self._kept: dict[bytes, _Opened] = {}
+        # The first of a plain dict is found behind the places of all that were evicted before.
+        self._kept: OrderedDict[bytes, _Opened] = OrderedDict()
         self._left_bytes = kept_bytes
         self._most_bytes = most_bytes
 
@@ -77,7 +79,7 @@ class OpenedAccounts:
         kept[address] = new
         self._left_bytes -= _bytes_of(new)
         while self._left_bytes < 0:
-            self._left_bytes += _bytes_of(kept.pop(next(iter(kept))))
+            self._left_bytes += _bytes_of(kept.popitem(last=False)[1])
 
 
 def _bytes_of(opened: _Opened) -> int:
