@@ -15,14 +15,13 @@ from itertools import islice
 from typing import Any, Final
 
 from api.accounts.following import FollowState
-from api.accounts.opened import opened
 from api.stores.clients import Stores
 from infra.redis.pipelined import Repeated
 from schemas import account_reading
 from schemas.account_reading import PartitionState
 from schemas.accounts import MOST_OF_WALLET, TOO_MANY_ACCOUNTS, StoredAccount, unpack
 from schemas.accounts import BadAccount as BadStored
-from schemas.protocols.contract import Account
+from schemas.protocols.contract import Kind
 from schemas.protocols.token import state_of
 from schemas.redis_keys import ACCOUNT, COVERED, FOUND_BY, account_tag, account_tags
 from schemas.solana.addresses import TOKEN_2022_PROGRAM, TOKEN_PROGRAM, key, text
@@ -41,14 +40,17 @@ _PROGRAMS: Final = frozenset({TOKEN_PROGRAM, TOKEN_2022_PROGRAM})
 Command = tuple[Any, ...]
 
 
+Opened = tuple[Kind, StoredAccount, bytes]  # with its data
+
+
 @dataclass(frozen=True, slots=True)
 class LaneReading:
     """What the partitions said of a wallet in one reading, and what they stored of its accounts."""
 
     states: Mapping[str, PartitionState]  # by tag, without the coverage of programs
     floors: Mapping[str, Sequence[bytes | None]]  # by tag, answers to `floor_question`
-    stored: Mapping[bytes, Account | StoredAccount]
-    """By address; the header alone of one that is closed, or of no known kind."""
+    stored: Mapping[bytes, StoredAccount]  # by address
+    tokens: Mapping[bytes, Opened]  # those token accounts among them that are alive
     as_of_ms: int  # of the slot that all of them have
 
 
@@ -145,7 +147,8 @@ class WalletAccountsReader:
         own_tag = account_tag(wallet)
         lamports, lamports_slot, newest = 0, since.slot, 0
         tokens: list[tuple[bytes, bytes, TokenAccountState]] = []
-        versions: dict[bytes, Account | StoredAccount] = {}
+        versions: dict[bytes, StoredAccount] = {}
+        opened: dict[bytes, Opened] = {}
         addresses = [
             [*state.found] + ([raw] if tag == own_tag else []) for tag, state in states.items()
         ]
@@ -159,33 +162,24 @@ class WalletAccountsReader:
                 for address, value in packed.items():
                     if value is None:
                         continue
-                    if (account := opened(address, value)) is None:
-                        # Closed, or of no known kind, as a wallet itself.
-                        header = versions[address] = unpack(value)
-                        slot, program = header.slot, header.program
-                        own_lamports = 0 if header.closed else header.lamports
-                        if program in _PROGRAMS:  # raises what is wrong with it
-                            account_reading.living_account(raw, state, address, header)
-                    else:
-                        versions[address] = account
-                        slot, program = account.slot, account.kind.program
-                        own_lamports = account.lamports
-                    newest = max(newest, slot)
-                    if not account_reading.is_alive(raw, state, program, slot):
-                        continue
-                    if address == raw:
-                        lamports, lamports_slot = own_lamports, slot
-                    # Data of others say nothing about what is held.
-                    if (
-                        account is not None
-                        and program in _PROGRAMS
-                        and account.kind.names(account.data, raw)
+                    account = versions[address] = unpack(value)
+                    newest = max(newest, account.slot)
+                    if address == raw and account_reading.is_alive(
+                        raw, state, account.program, account.slot
                     ):
-                        tokens.append((address, program, state_of(program, account.data)))
+                        lamports = 0 if account.closed else account.lamports
+                        lamports_slot = account.slot
+                    # Data of others say nothing about what is held.
+                    if account.program in _PROGRAMS and (
+                        living := account_reading.living_account(raw, state, address, account)
+                    ):
+                        opened[address] = living
+                        held = state_of(account.program, living[2])
+                        tokens.append((address, account.program, held))
             except (BadStored, BadAccount):
                 return NotCovered(FollowState.UNREADABLE), True
         least_ms = min(time_ms for _, time_ms in marks)
-        reading = LaneReading(states, floors, versions, least_ms)
+        reading = LaneReading(states, floors, versions, opened, least_ms)
         found = WalletAccounts(
             as_of_slot, as_of_ms, since.slot, lamports, lamports_slot, tokens, reading
         )

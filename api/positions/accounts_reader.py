@@ -15,10 +15,10 @@ from itertools import chain, islice
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
-from api.accounts.opened import OpenedAccounts
 from api.accounts.wallets import LaneReading, of_partition
 from api.positions import covered_programs
 from api.positions.covered_programs import CoveredPrograms, OfPrograms
+from api.positions.opened import OpenedAccounts
 from api.stores.caches import BoundedCache
 from api.stores.clients import Stores
 from infra.clickhouse.sql import load
@@ -303,14 +303,13 @@ def _living_of(
     finder: bytes, state: PartitionState, address: bytes, reading: LaneReading
 ) -> Account | None:
     """Return an account of a reading, as `AccountsReader.living`."""
-    account = reading.stored.get(address)
-    if account is None:
+    living = reading.tokens.get(address)
+    if living is None and (account := reading.stored.get(address)) is not None:
+        living = account_reading.living_account(finder, state, address, account)
+    if living is None:
         return None
-    if isinstance(account, StoredAccount):  # closed, unknown, or there is something wrong with it
-        account_reading.living_account(finder, state, address, account)
-        return None
-    is_alive = account_reading.is_alive(finder, state, account.kind.program, account.slot)
-    return account if is_alive and account.kind.names(account.data, finder) else None
+    kind, header, data = living
+    return Account(address, kind, header.lamports, data, header.slot)
 
 
 @lru_cache(_PLACES)

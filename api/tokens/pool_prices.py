@@ -15,7 +15,6 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, Final
 
-from api.accounts.opened import opened
 from api.positions import driver
 from api.positions.accounts_reader import AccountsReader
 from api.stores.caches import BoundedCache, now_s
@@ -25,6 +24,7 @@ from api.tokens.pool_price import PoolPrice, worth_of_reserves, worth_of_share
 from api.tokens.reader import Token, TokenReader, Tokens
 from infra.redis.pipelined import Repeated
 from schemas import account_reading
+from schemas.accounts import BadAccount, unpack
 from schemas.money import MONEY
 from schemas.protocols.contract import (
     Account,
@@ -34,7 +34,7 @@ from schemas.protocols.contract import (
     Protocol,
     World,
 )
-from schemas.protocols.registry import SHARE_PROGRAMS, pool_share, whole_pool
+from schemas.protocols.registry import SHARE_PROGRAMS, kind_of, pool_share, whole_pool
 from schemas.redis_keys import (
     ACCOUNT,
     POOLS_OF,
@@ -182,9 +182,8 @@ class PoolPrices:
         read = _Read(*min(each.progress for each in partitions.values()))
         doubtful: set[str] = set()
         for (mint, address), packed in zip(addresses, answers[size * len(_TAGS) :], strict=True):
-            if packed is None or (account := opened(address, packed)) is None:
-                continue
-            if not partitions[account_tag(text(address))].covers(account):
+            account = partitions[account_tag(text(address))].account(address, packed)
+            if account is None:
                 continue
             is_known = mint in read.shares or mint in read.lp_tokens
             if (share := pool_share(account, key(mint))) is not None:
@@ -280,7 +279,17 @@ class _Partition:
             for program, record in zip(SHARE_PROGRAMS, covered, strict=True)
         }
 
-    def covers(self, account: Account) -> bool:
-        """Return whether an account of this partition is known to be there."""
-        since = self._since.get(account.kind.program)
-        return since is not None and account.slot >= since
+    def account(self, address: bytes, packed: bytes | None) -> Account | None:
+        """Return what is stored at an address, None where it is not known to be there."""
+        if packed is None:
+            return None
+        try:
+            stored = unpack(packed)
+            since = self._since.get(stored.program)
+            if stored.closed or since is None or stored.slot < since:
+                return None
+            data = stored.data()
+        except BadAccount:
+            return None
+        kind = kind_of(address, stored.program, data)
+        return None if kind is None else Account(address, kind, stored.lamports, data, stored.slot)

@@ -1,4 +1,4 @@
-"""Accounts that were opened: those of wallets, and what the positions of many refer to.
+"""Accounts that were opened: pools, banks and mints that positions of many wallets refer to.
 
 Each request reads what is stored; where that is the same bytes as before, slot and all, it is the
 same account, and neither unpacked nor recognized again.

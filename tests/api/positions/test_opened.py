@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.accounts import opened
-from api.accounts.opened import OpenedAccounts
+from api.positions import opened
+from api.positions.opened import OpenedAccounts
 from schemas.accounts import StoredAccount, compress, pack
 from schemas.solana.addresses import STAKE_PROGRAM, TOKEN_2022_PROGRAM, TOKEN_PROGRAM
 from tests.support.exploring import examples
