@@ -10,7 +10,12 @@ from solders.pubkey import Pubkey
 _CACHED: Final = 1 << 17  # some 350 bytes each; a wallet's positions ask for the same again
 
 
-@lru_cache(_CACHED)  # it is searched for by hashing: 11 us
-def derived(program: bytes, *seeds: bytes) -> bytes:
-    """Return the address of the highest bump that leads off the curve."""
+def derive(program: bytes, *seeds: bytes) -> bytes:
+    """Return the address of the highest bump that leads off the curve, searched for by hashing."""
     return bytes(Pubkey.find_program_address(list(seeds), Pubkey(program))[0])
+
+
+@lru_cache(_CACHED)
+def derived(program: bytes, *seeds: bytes) -> bytes:
+    """Return what `derive` does, of addresses that are asked for again."""
+    return derive(program, *seeds)

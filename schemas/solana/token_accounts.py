@@ -13,7 +13,7 @@ from typing import Final
 
 from schemas.solana.addresses import METAPLEX_PROGRAM, TOKEN_2022_PROGRAM, TOKEN_PROGRAM
 from schemas.solana.borsh import Reader, raw_pubkey, u32, u64
-from schemas.solana.derived import derived
+from schemas.solana.derived import derive
 from schemas.solana.token_extensions import (
     AccountExtensions,
     BadAccount,
@@ -100,7 +100,8 @@ class MetaplexMetadata:
 
 def metadata_address(mint: bytes) -> bytes:
     """Return the address of a mint's Metaplex metadata account."""
-    return derived(METAPLEX_PROGRAM, b"metadata", METAPLEX_PROGRAM, mint)
+    # Not kept: the pipeline asks for each new mint's once.
+    return derive(METAPLEX_PROGRAM, b"metadata", METAPLEX_PROGRAM, mint)
 
 
 def read_token_account(owner: bytes, data: bytes) -> TokenAccountState:
