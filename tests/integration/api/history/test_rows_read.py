@@ -52,8 +52,10 @@ FROM numbers({first:UInt64}, {count:UInt64}))
 
 @pytest.fixture(scope="module")
 def filled(store):
-    """A million and a half of swaps within eight hours, in some parts."""
-    store.token(BUSY)
+    """A million and a half of swaps within eight hours, in some parts, all of them settled."""
+    for mint in (BUSY, QUOTE):
+        store.token(mint)
+    store.settle(NOW_SLOT, NOW_MS)
     for part in range(PARTS):
         fill(store, part * (SWAPS // PARTS), SWAPS // PARTS)
     with connect(as_reader(store.settings)) as client:
@@ -138,6 +140,7 @@ async def test_pages_of_a_quote_have_each_swap_once(filled, ask):
     seen = []
     for _ in range(5):
         answer = await ask.get(f"/api/tokens/{QUOTE}/swaps", **query)
+        assert (answer["as_of_slot"], answer["as_of_ms"]) == (NOW_SLOT, NOW_MS)
         assert {swap["quote_mint"] for swap in answer["swaps"]} == {QUOTE}
         seen += [swap["slot"] - NOW_SLOT + SWAPS for swap in answer["swaps"]]
         query["cursor"] = answer["page"]["next_cursor"]
@@ -208,6 +211,7 @@ async def test_pages_of_a_busy_token_do_not_get_longer(filled, ask):
     seen = []
     for _ in range(30):
         answer = await ask.get(f"/api/tokens/{BUSY}/swaps", **query)
+        assert (answer["as_of_slot"], answer["as_of_ms"]) == (NOW_SLOT, NOW_MS)
         assert len(answer["swaps"]) == 100
         seen += [swap["slot"] for swap in answer["swaps"]]
         query["cursor"] = answer["page"]["next_cursor"]
