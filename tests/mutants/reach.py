@@ -25,6 +25,8 @@ Function = tuple[str, int]
 """A module's path from the root, and the first line of the function, decorators included."""
 _IMPORTED: Final = "import"
 _BETWEEN: Final = "between"
+_GENERATED: Final = "<string>"
+"""The file that Python names for what has no text of its own, as a dataclass's `__init__`."""
 
 
 class Reach(NamedTuple):
@@ -78,6 +80,7 @@ class Watch:
 
     def __init__(self, modules: Sequence[str], root: Path = ROOT) -> None:
         self._paths = {str(root / module): module for module in modules}
+        self._names = {module.removesuffix(".py").replace("/", "."): module for module in modules}
         self._calls: dict[str, set[Function]] = defaultdict(set)
         self._seconds: dict[str, float] = defaultdict(float)
         self._now = _IMPORTED
@@ -123,6 +126,9 @@ class Watch:
 
     def _note(self, frame: FrameType, event: str, _: Any) -> None:
         if event == "call":
-            module = self._paths.get(frame.f_code.co_filename)
+            path, line = frame.f_code.co_filename, frame.f_code.co_firstlineno
+            module = self._paths.get(path)
+            if module is None and path == _GENERATED:
+                module, line = self._names.get(frame.f_globals.get("__name__", "")), 0
             if module is not None:
-                self._calls[self._now].add((module, frame.f_code.co_firstlineno))
+                self._calls[self._now].add((module, line))

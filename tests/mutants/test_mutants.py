@@ -117,6 +117,30 @@ def test_killed_and_survived(session: Session, mutants: list[Mutant], root: Path
     assert (survived.is_killed, survived.output) == (False, NO_TESTS)
 
 
+def test_a_test_that_only_builds_a_dataclass_is_tried_on_its_defaults(
+    root: Path, session: Session
+) -> None:
+    module = root / "mutated/counting.py"
+    module.write_text(
+        "from dataclasses import dataclass\n"
+        + COUNTING.partition("import annotations\n")[2]
+        + "\n\n@dataclass\nclass Found:\n    count: int = 0\n"
+    )
+    checks = root / "checks/test_counting.py"
+    checks.write_text(
+        TESTS.replace("import steps", "import Found, steps")
+        + "\n\ndef test_nothing_is_found_at_first():\n    assert Found().count == 0\n"
+    )
+    of_default = next(
+        each
+        for each in sample(ROOM.modules(root), 100, 1, root)
+        if changed_lines(each, root)[0] == "count: int = 0"
+    )
+    session.add([of_default])
+    found = session.run(of_default, session.reach())
+    assert found.output == "checks/test_counting.py::test_nothing_is_found_at_first"
+
+
 def test_an_endless_loop_is_ended_by_the_bound_of_cpu(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
