@@ -33,7 +33,7 @@ from pipeline.decoding.contract import (
 )
 
 
-def _swap(*, pool: int, user: int, sides: bool = True) -> Handler:
+def _swap(*, pool: int, user: int, sides: bool) -> Handler:
     """Return a handler; the arguments are places in the instruction's accounts."""
 
     def read(ix: Instruction) -> Leg | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import FrozenInstanceError
+
 import orjson
 import pytest
 
@@ -135,6 +137,14 @@ def test_an_entry_is_read_as_it_was_written():
     assert entry.epoch == "an-epoch"
     assert [event.frame for event in entry.events] == [event.frame for event in events]
     assert [tuple(event.index) for event in entry.events] == [event.index for event in events]
+
+
+def test_what_a_stream_holds_cannot_be_changed_by_those_who_share_it():
+    event = channels.swap_event(SWAP)
+    stored = {b"epoch": b"e", b"index": b"[[1]]", b"frames": b"{}"}
+    for whole, name in ((SWAPS, "type"), (event, "frame"), (channels.unpack(stored), "epoch")):
+        with pytest.raises(FrozenInstanceError):
+            setattr(whole, name, "another")
 
 
 @pytest.mark.parametrize(

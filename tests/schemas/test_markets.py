@@ -10,10 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.markets import (
+    BUCKET,
     MAX_VOLUME,
     ColdMarket,
     Head,
     PoolFacts,
+    Window,
     pack_cold,
     pack_head,
     pack_pool,
@@ -22,6 +24,7 @@ from schemas.markets import (
     unpack_head,
     unpack_pool,
     unpack_standing,
+    window,
 )
 from schemas.money import USDC, WSOL
 
@@ -29,7 +32,20 @@ HASHES = st.dictionaries(st.binary(max_size=70), st.binary(max_size=200), max_si
 
 
 def test_a_mint_of_which_nothing_is_known_has_no_figures() -> None:
-    assert not any(astuple(Head()))
+    head, _ = unpack_head(pack_head(Head(), []))
+    assert not any(astuple(head))
+
+
+def test_a_window_adds_up_its_buckets_and_begins_with_the_price_before_it() -> None:
+    def bucket(start_min: int, times: int) -> bytes:
+        figures = [times * each for each in (1, 10, 100, 1000, 10**4, 10**5, 10**6, 10**7)]
+        return BUCKET.pack(start_min, *figures, times, 1, times, 2)
+
+    series = b"".join(map(bucket, (40, 41, 50, 51), (3, 4, 5, 6)))
+    then = {"then_sol": (1 << 64) + 3, "then_usd": (2 << 64) + 3}
+    assert window(series, 50, 10) == Window(
+        9, 90, 900, 9000, 90_000, 9 * 10**5, 9 * 10**6, 9 * 10**7, **then
+    )
 
 
 @pytest.mark.parametrize("liquidity_lamports", [None, 0, 7, MAX_VOLUME])

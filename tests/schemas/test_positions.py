@@ -86,6 +86,11 @@ def test_each_byte_is_where_it_is_said() -> None:
     assert len(wide) == len(packed) + 8 * 22
 
 
+def test_what_has_not_happened_yet_is_0_everywhere() -> None:
+    assert pack_position(Position(), b"") == b"\1" + bytes(22 * 8 + 6 * 4 + 5 * 8)
+    assert pack_wallet_day(WalletDay()) == b"\1" + bytes(11 * 8 + 5 * 4 + 8)
+
+
 def test_a_balance_comes_back() -> None:
     packed = pack_balance(b"m" * 32, 2**64 - 1, 9, True)
     assert len(packed) == 42

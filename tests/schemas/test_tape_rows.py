@@ -95,6 +95,23 @@ def test_a_swap_that_no_column_can_hold_is_refused(field, value):
         tape_rows.swap_row(message)
 
 
+def test_liquidity_of_zero_is_known_and_none_is_not():
+    row = swap_row(replace(SWAP, liquidity=0, sqrt_price_x64=2**128 - 1))
+    assert (row["liquidity"], row["sqrt_price_x64"]) == (0, 2**128 - 1)
+    assert swap_row(replace(SWAP, liquidity=None))["liquidity"] is None
+
+
+def test_a_funding_payment_names_its_market_with_16_bits():
+    payment = tape_pb2.FundingPayment(
+        market_index=2**16 - 1, cumulative_funding_long="1", cumulative_funding_short="2"
+    )
+    row = row_of(rows.FUNDING_PAYMENTS, tape_rows.funding_row(payment))
+    assert row["market_index"] == 65_535
+    payment.market_index = 2**16
+    with pytest.raises(CodecError, match="market_index 65536"):
+        tape_rows.funding_row(payment)
+
+
 def test_a_creation_and_a_migration():
     creation = tape_pb2.Creation(mint="m", name="n", decimals=0)
     row = row_of(rows.CREATIONS, tape_rows.creation_row(creation))

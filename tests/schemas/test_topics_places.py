@@ -4,6 +4,9 @@ import pytest
 
 from schemas.redis_keys import mint_tags, wallet_tag
 from schemas.topics import (
+    CREATIONS,
+    LIVE,
+    PRICES,
     SETTLED_BY_MINT,
     SETTLED_BY_WALLET,
     SETTLED_COUNTS,
@@ -56,6 +59,13 @@ def test_a_process_has_one_count():
         old.place_of("abc"),
         SETTLED_BY_MINT.place_of("abc"),
     )
+
+
+def test_what_a_partition_of_live_lost_is_lacking_in_the_same_of_the_public_topics():
+    """`live 5` in `lost_by` means partition 5 of them, by the document for subscribers."""
+    for number in range(200):
+        places = {topic.partition(f"mint{number}") for topic in (LIVE, SWAPS, CREATIONS, PRICES)}
+        assert len(places) == 1
 
 
 def test_a_count_that_is_none_is_refused():

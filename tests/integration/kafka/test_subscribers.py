@@ -761,14 +761,6 @@ async def test_topics_are_kept_as_long_as_the_document_says(kafka):
         assert int(found["retention.ms"].value) == int(days) * DAY_MS, name
 
 
-def test_the_document_states_the_quotas():
-    for plan in (BUSINESS, ENTERPRISE):
-        allowance = KAFKA[plan.name]
-        row = f"| {plan.name.capitalize()} | {allowance.credentials} | "
-        row += f"{allowance.kib_a_second // 1024} | {allowance.request_pct} % |"
-        assert row in subscriber_document.TEXT
-
-
 async def test_what_a_broker_that_is_away_left_unfinished_can_be_revoked(kafka, monkeypatch):
     monkeypatch.setattr(client, "REQUEST_TIMEOUT_S", 2.0)
     redis = keys.connect(kafka.settings)

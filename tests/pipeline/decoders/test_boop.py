@@ -52,10 +52,25 @@ def test_trade(is_buy: bool) -> None:
 
 def test_a_trade_that_moved_nothing_is_refused() -> None:
     tx = builder.TransactionBuilder("trader")
+    tx.token("vault", "mint", "authority", TOKEN_RAW)
     tx.call(boop.PROGRAM, "mint curve fees vault sol_vault user_tokens trader", boop.BUY_TOKEN)
     decoded = decode_update(tx.info(), 1, 2)
     assert not decoded.events
     assert len(decoded.undecoded) == 1
+
+
+def test_a_sale_of_so_little_that_the_curve_pays_nothing_is_a_trade() -> None:
+    tx = builder.TransactionBuilder("trader")
+    tx.token("vault", "mint", "authority", TOKEN_RAW)
+    tx.token("user_tokens", "mint", "trader", 3)
+    accounts = "mint curve fees vault sol_vault user_tokens trader x x"
+    call = tx.call(boop.PROGRAM, accounts, boop.SELL_TOKEN)
+    tx.transfer(call, "user_tokens", "vault", "trader", 3)
+    decoded = decode_update(tx.info(), 1, 2)
+    assert not decoded.undecoded
+    (swap,) = decoded.events
+    assert isinstance(swap, Swap)
+    assert (swap.side, swap.amount_raw, swap.quote_amount_raw) == (Side.SELL, 3, 0)
 
 
 @pytest.mark.parametrize("deployed", [True, False])

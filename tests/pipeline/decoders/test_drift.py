@@ -25,6 +25,7 @@ from tests.support.decoding.builder import Call, TransactionBuilder, address
 I64 = st.integers(-(2**63), 2**63 - 1)
 I128 = st.integers(-(2**127), 2**127 - 1)
 EVENTS = 100
+ARGUMENTS = struct.pack("<H", 2)  # of settle_pnl: the market
 
 
 def tag(name: str) -> bytes:
@@ -59,7 +60,7 @@ def settling(
     name: str = "settle_funding_payment",
     user: str = "user",
 ) -> Call:
-    call = tx.call(PROGRAM, ["state", user, *tx.keys[:1]], tag(name))
+    call = tx.call(PROGRAM, ["state", user, *tx.keys[:1]], tag(name) + ARGUMENTS)
     for body in records:
         tx.log_event(call, body)
     return call

@@ -190,6 +190,7 @@ def test_other_events_are_nothing() -> None:
         liquidated(side=0),
         liquidated(side=3),
         liquidated(pnl=2**63),
+        liquidated(appended=b"\0"),
         liquidated(appended=b"\0" * 12),
     ],
 )

@@ -170,10 +170,14 @@ def test_manifest_batch_of_a_mint_whose_decimals_nothing_names() -> None:
 
 @pytest.mark.parametrize("settles", [True, False])
 @pytest.mark.parametrize("bids", [True, False])
-def test_openbook_order_on_an_open_orders_account(bids: bool, settles: bool) -> None:
-    """The other mint is known by the market's other vault, where the transaction settles, too."""
+@pytest.mark.parametrize("quote", [examples.USDC, "other"])
+def test_openbook_order_on_an_open_orders_account(quote: str, bids: bool, settles: bool) -> None:
+    """The other mint is known by the market's other vault, where the transaction settles, too.
+
+    Of two mints that are no money, a bid (side 0) pays the market's quote.
+    """
     tx = builder.TransactionBuilder("trader")
-    paid, received = (examples.USDC, "token") if bids else ("token", examples.USDC)
+    paid, received = (quote, "token") if bids else ("token", quote)
     tx.token("user", paid, "trader", 900)
     tx.token("vault", paid, "market authority", 900)
     if settles:
@@ -192,5 +196,6 @@ def test_openbook_order_on_an_open_orders_account(bids: bool, settles: bool) -> 
     assert isinstance(swap, Swap)
     assert (swap.wallet, swap.pool) == (builder.address("taker"), builder.address("pool"))
     assert swap.side is (Side.BUY if bids else Side.SELL)
+    assert (swap.mint, swap.quote_mint) == (builder.address("token"), builder.address(quote))
     traded = (30, 500) if bids else (500, 30)
     assert (swap.amount_raw, swap.quote_amount_raw) == traded

@@ -135,9 +135,11 @@ def test_fee_of_an_old_sale_is_unknown_where_two_share_the_recipient() -> None:
     assert [swap.pool_fee_raw for swap in swaps] == [None, None]  # type: ignore[union-attr]
 
 
-def test_mayhem_coins_are_recognized_by_their_flag() -> None:
-    event = trade_event(is_buy=True, mayhem=True)
-    swap = swap_of(trade(event, is_buy=True, fee=FEE + CREATOR_FEE + CASHBACK))
+@pytest.mark.parametrize(("size", "cashback"), [(258 + 7 + 1, 0), (10_000, CASHBACK)])
+def test_mayhem_coins_are_recognized_by_their_flag(size: int, cashback: int) -> None:
+    """The shorter event ends with the flag."""
+    event = trade_event(is_buy=True, size=size, mayhem=True)
+    swap = swap_of(trade(event, is_buy=True, fee=FEE + CREATOR_FEE + cashback))
     assert swap.platform == "pump-fun-mayhem"
 
 

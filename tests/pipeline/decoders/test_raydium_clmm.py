@@ -90,6 +90,17 @@ def test_route_through_pools(logs: bool, heights: bool) -> None:
     assert differences(transaction, list(read(transaction, []))) == []
 
 
+@pytest.mark.parametrize("tag", [bytes(8), b"\xff" * 8], ids=["smaller tag", "greater tag"])
+def test_another_event_of_the_pool_is_not_the_swaps(tag: bytes) -> None:
+    other = tag + event(builder.address("pool 0"), 9)[8:]
+    tx = route(hops=1)
+    tx.log_event(tx.calls[0], other)
+    tx.calls[0].logs.reverse()  # before the swap's own
+    (swap,) = decode_update(tx.info(), 1, 2).events
+    assert isinstance(swap, Swap)
+    assert swap.sqrt_price_x64 == SQRT_PRICE
+
+
 def test_a_route_with_a_transfer_missing_is_malformed() -> None:
     tx = route()
     tx.calls[0].calls.pop()

@@ -32,6 +32,7 @@ def event(size: int, *, creator_fee_on_input: bool = True) -> bytes:
     [
         (89, None),
         (153, None),
+        (160, None),  # ends within the fee
         (161, TRADE_FEE),
         (170, TRADE_FEE + CREATOR_FEE),
         (201, TRADE_FEE + CREATOR_FEE),  # fields that are still to come
@@ -59,8 +60,9 @@ def test_creator_fee_on_the_output() -> None:
     assert swap.reserve_raw == OUT_BEFORE - examples.TOKEN_RAW - CREATOR_FEE
 
 
-def test_transfer_fees_of_two_sales_to_one_vault() -> None:
-    """The vault's balance has the sum of what was withheld; the events have each."""
+@pytest.mark.parametrize("buys", [True, False])
+def test_transfer_fees_of_two_swaps_into_one_account(buys: bool) -> None:
+    """The account's balance has the sum of what was withheld, 4 %; the events have each."""
     example = examples.EXAMPLES["raydium-cpmm"]
     tx = builder.TransactionBuilder("trader")
     tx.mint("token", fee_bps=400)
@@ -68,31 +70,26 @@ def test_transfer_fees_of_two_sales_to_one_vault() -> None:
         tx.token(name, "token", owner, 10_000_000, program=builder.TOKEN_2022)
     for name, owner in (("user 2", "trader"), ("vault 2", "auth")):
         tx.token(name, examples.USDC, owner, 10_000_000)
-    accounts = [
-        "trader",
-        "auth",
-        "x",
-        "pool",
-        "user 1",
-        "user 2",
-        "vault 1",
-        "vault 2",
-        "x",
-        "x",
-        "x",
-        "x",
-        "x",
-    ]
-    for paid in (358_800, 100_000):
+    paying, getting = "21" if buys else "12"
+    accounts = ["trader", "auth", "x", "pool", f"user {paying}", f"user {getting}"]
+    accounts += [f"vault {paying}", f"vault {getting}", *["x"] * 5]
+    for given in (358_800, 100_000):
         call = tx.call(example.program, accounts, bytes.fromhex(example.tag) + bytes(16))
-        tx.transfer(call, "user 1", "vault 1", "trader", paid, checked=True)
-        tx.transfer(call, "vault 2", "user 2", "auth", 500)
+        if buys:
+            tx.transfer(call, "user 2", "vault 2", "trader", 500)
+            tx.transfer(call, "vault 1", "user 1", "auth", given, checked=True)
+        else:
+            tx.transfer(call, "user 1", "vault 1", "trader", given, checked=True)
+            tx.transfer(call, "vault 2", "user 2", "auth", 500)
+        fees = (0, given // 25) if buys else (given // 25, 0)
         body = SWAP_EVENT + bytes(32)
-        tx.log_event(call, body + pack("<6Q?", 9_000_000, 9_000_000, 1, 2, paid // 25, 0, True))
+        tx.log_event(call, body + pack("<6Q?", 9_000_000, 9_000_000, 1, 2, *fees, True))
     info = tx.info()
     swaps = decode_update(info, 1, 2).events
-    assert [swap.amount_raw for swap in swaps] == [344_448, 96_000]
-    assert [swap.wallet_amount_raw for swap in swaps] == [358_800, 100_000]
-    assert swaps[0].reserve_raw == 9_000_000 + 344_448
+    of_pool = [swap.amount_raw for swap in swaps]
+    of_wallet = [swap.wallet_amount_raw for swap in swaps]
+    gave, got = (of_pool, of_wallet) if buys else (of_wallet, of_pool)
+    assert (gave, got) == ([358_800, 100_000], [344_448, 96_000])
+    assert swaps[0].reserve_raw == 9_000_000 + (-358_800 if buys else 344_448)
     transaction = Transaction(info, 1, 2, PROGRAMS)
     assert differences(transaction, list(read(transaction, []))) == []

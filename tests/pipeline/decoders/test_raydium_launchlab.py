@@ -166,6 +166,7 @@ def test_migration(to_cpmm: bool) -> None:
     tx.transfer(inner, "quote", "pool_quote", "auth", 85_000)
     (migration,) = decode_update(tx.info(), 1, 2).events
     assert isinstance(migration, Migration)
+    assert (migration.mint, migration.quote_mint) == (builder.address("mint"), WSOL)
     assert migration.dex == ("raydium-cpmm" if to_cpmm else "raydium-amm-v4")
     assert migration.platform == ("letsbonk" if to_cpmm else "raydium-launchlab")
     assert (migration.from_pool, migration.pool) == (

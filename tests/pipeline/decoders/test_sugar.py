@@ -49,20 +49,26 @@ def test_trade(is_buy: bool) -> None:
 
 
 @pytest.mark.parametrize("newer", [True, False])
-def test_creation(newer: bool) -> None:
+@pytest.mark.parametrize("minted", [True, False])
+def test_creation(newer: bool, minted: bool) -> None:
     tx = builder.TransactionBuilder("creator")
     if newer:
         names = ["0", "curve", "mint", "3", "4", "creator", builder.TOKEN_2022, *"789ab"]
     else:
         names = ["0", "metadata", "curve", "mint", "4", "5", "creator", *"789abcdef"]
     data = sugar.CREATE + text("Name") + text("NM") + text("https://uri") + b"\0"
-    tx.call(sugar.PROGRAM, names, data)
+    call = tx.call(sugar.PROGRAM, names, data)
+    if minted:
+        program = builder.TOKEN_2022 if newer else builder.TOKEN
+        tx.token("vault", "mint", "curve", program=program)
+        tx.mint_to(call, "mint", "vault", 10**15)
     (created,) = decode_update(tx.info(), 1, 2).events
     assert isinstance(created, Creation)
     assert (created.name, created.symbol) == ("Name", "NM")
     assert created.mint == builder.address("mint")
     assert created.pool == builder.address("curve")
     assert created.creator == builder.address("creator")
+    assert created.supply_raw == (10**15 if minted else None)
     assert created.token_program == (builder.TOKEN_2022 if newer else builder.TOKEN)
 
 

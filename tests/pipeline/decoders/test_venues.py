@@ -84,6 +84,21 @@ def test_swap_is_its_transfers(example: Any, buys: bool, form: str) -> None:
 
 
 @pytest.mark.parametrize("buys", [True, False])
+def test_what_a_program_that_the_swap_calls_transfers_is_no_part_of_it(
+    example: Any, buys: bool
+) -> None:
+    """A token's hook takes a cut of what is paid."""
+    _, accounts = example
+    tx, call = examples.swap(accounts, buys=buys)
+    tx.token("hook's", examples.USDC if buys else "token", "hook")
+    moved = call.calls[0].calls[0] if accounts.deep else call.calls[0]
+    hook = tx.call("hook", "x", b"execute", under=moved)
+    tx.transfer(hook, "user 2" if buys else "user 1", "hook's", "hook", 5)
+    (swap,) = decode(tx.info()).events
+    assert AMOUNTS(swap)[5:] == (examples.TOKEN_RAW, examples.USDC_RAW) * 2
+
+
+@pytest.mark.parametrize("buys", [True, False])
 def test_of_two_tokens_the_pools_second_side_is_the_quote_else_the_greater_address(
     example: Any, buys: bool
 ) -> None:

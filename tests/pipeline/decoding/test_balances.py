@@ -14,7 +14,7 @@ import pytest
 from infra.chain.market import Knobs, Market, Truth
 from infra.chain.source import SlotCompleted, SlotTransactions
 from pipeline.decoders import orca_wavebreak as wavebreak
-from pipeline.decoders import virtuals
+from pipeline.decoders import pump_fun, virtuals
 from pipeline.decoding.decode import Decoded, Reason, decode_update
 from schemas.events import Movement, Side, Swap
 from schemas.money import MONEY, USDC, WSOL
@@ -178,6 +178,17 @@ def test_a_transfer_fee_is_nobodys() -> None:
     assert held[builder.address("coins")].amount_raw == 4_950 - 1_000
     assert held[builder.address("coins")].is_token_2022
     assert not held[builder.address("dollars")].is_token_2022
+
+
+def test_decimals_that_no_balance_states_are_the_swaps() -> None:
+    """Coins of pump.fun have 6: bought into an account that the node recorded no balance of."""
+    tx = builder.TransactionBuilder("trader")
+    names = "global fees coin curve vault coins trader"
+    call = tx.call(pump_fun.PROGRAM, names, pump_fun.BUY + bytes(16))
+    body = pump_fun.TRADE_EVENT + key(builder.address("coin")) + pack("<QQ?", 400, 5_000, True)
+    tx.cpi_event(call, body + bytes(32 + 8) + pack("<QQ", 1, 2))
+    (movement,) = decode_update(tx.info(), 1, 2).movements
+    assert (movement.mint, movement.decimals) == (builder.address("coin"), 6)
 
 
 def test_accounts_opened_and_closed_begin_and_end_with_nothing(tx: Any) -> None:

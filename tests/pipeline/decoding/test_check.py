@@ -49,6 +49,17 @@ def test_explained_and_not() -> None:
     assert found["unexplained"]["raydium-cpmm 756e6b6e6f776e2e"]["transactions"] == 2
 
 
+def test_swaps_are_counted_by_transaction_and_those_that_balances_bear_out() -> None:
+    less, _ = examples.swap(examples.EXAMPLES["raydium-cpmm"])
+    less.tokens[address("vault 2")].post_raw -= 1
+    conservation = Conservation()
+    for tx in (swapped(), less, undecoded(0), swapped()):
+        add(conservation, tx)
+    found = conservation.report()
+    counts = ("transactions", "with_swaps", "explained", "share")
+    assert [found[count] for count in counts] == [4, 3, 2, 2 / 3]
+
+
 def test_as_many_examples_as_asked_for() -> None:
     for shown in (0, 1, 3):
         found = report(*map(undecoded, range(5)), shown=shown)

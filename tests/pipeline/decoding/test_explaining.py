@@ -281,10 +281,34 @@ def test_a_filled_order_explains_keeper_and_owner(kept: int, missing: int) -> No
     assert bool(explanation.unexplained) == bool(missing)
 
 
-def test_sol_that_a_curve_pays_out_of_its_lamports() -> None:
+def test_a_filled_order_over_two_pools_explains_keeper_and_owner() -> None:
+    """Nothing is left between the pools: the coin there withholds 1 % of each transfer."""
+    tx = market("shared")
+    tx.token("reserve", USDC, "order", 10**6)
+    tx.mint("between", fee_bps=100)
+    for name, owner in (("shared between", "shared"), ("pays", "auth"), ("takes", "auth")):
+        tx.token(name, "between", owner, 10**6, program=builder.TOKEN_2022)
+    begin = tx.call(LIMIT, "x", PRE_FLASH_FILL + bytes(8))
+    tx.transfer(begin, "reserve", "shared dollars", "order", 500)
+    names = ["shared", "auth", "x", "one", "shared dollars", "shared between", "vault in", "pays"]
+    one = tx.call(CPMM, [*names, *["x"] * 5], SWAP + bytes(16))
+    tx.transfer(one, "shared dollars", "vault in", "shared", 500)
+    tx.transfer(one, "pays", "shared between", "auth", 1_000, checked=True)
+    names = ["shared", "auth", "x", "two", "shared between", "shared coins", "takes", "vault out"]
+    two = tx.call(CPMM, [*names, *["x"] * 5], SWAP + bytes(16))
+    tx.transfer(two, "shared between", "takes", "shared", 990, checked=True)
+    tx.transfer(two, "vault out", "shared coins", "auth", 70)
+    fill = tx.call(LIMIT, "x x trader shared x x x x x x x coin", FLASH_FILL + bytes(8))
+    tx.transfer(fill, "shared coins", "coins", "shared", 60)
+    assert explained(tx) == Explanation()
+
+
+@pytest.mark.parametrize("after_a_swap", [False, True])
+def test_sol_that_a_curve_pays_out_of_its_lamports(after_a_swap: bool) -> None:
     """No instruction moves it; the curve's coins are in an account of the curve."""
-    tx = builder.TransactionBuilder("trader")
-    tx.token("coins", "coin", "trader", 10**9)
+    tx = market()
+    if after_a_swap:
+        buy(tx)
     tx.token("vault", "coin", "curve", 10**9)
     accounts = "trader coins curve vault x x coin"
     call = tx.call(moonit.PROGRAM, accounts, moonit.SELL + bytes(25))

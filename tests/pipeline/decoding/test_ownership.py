@@ -11,6 +11,7 @@ import pytest
 
 from pipeline.decoding.decode import decode_update
 from schemas.events import Side, Swap
+from schemas.money import WSOL
 from tests.support.decoding import builder
 from tests.support.decoding.builder import address
 
@@ -138,6 +139,45 @@ def test_otherwise_the_swap_stays_with_its_signer(wrong: str) -> None:
         more = 1 if wrong == "got more" else 0
         tx.transfer(vault, "signer out", f"{who} coins", "signer", GOT // 2 * (1 + more) + more)
     swap(tx, vault)
+    assert owners(tx) == {(address("signer"), "")}
+
+
+@pytest.mark.parametrize("gives", [True, False])
+def test_native_sol_that_an_account_gave_or_got_was_its_own(gives: bool) -> None:
+    """A program moves its account's lamports into, or out of, the signer's wrapped SOL."""
+    tx = market(*((WSOL, "coin") if gives else ("coin", WSOL)))
+    tx.token("vault's", "coin", "owner", 10**9)
+    vault = tx.call("a vault program", "signer owner", b"trade")
+    if gives:
+        tx.gain("owner", -PAID)
+        tx.tokens[address("signer in")].post_raw += PAID
+        swap(tx, vault)
+        tx.transfer(vault, "signer out", "owner out", "signer", GOT)
+    else:
+        tx.transfer(vault, "vault's", "signer in", "owner", PAID)
+        swap(tx, vault)
+        tx.tokens[address("signer out")].post_raw -= GOT
+        tx.gain("owner", GOT)
+    assert owners(tx) == {(address("owner"), address("signer"))}
+
+
+@pytest.mark.parametrize("moved", ["input", "output"])
+def test_a_swap_stays_with_a_signer_whose_own_tokens_went_in_or_came_out(moved: str) -> None:
+    """Another account gave and got as much, by a trade of its own that nothing decodes."""
+    tx = market(USDC, "coin")
+    tx.token("owner's", USDC, "owner", 10**9)
+    tx.token("maker in", USDC, "maker")
+    tx.token("maker's", "coin", "maker", 10**9)
+    tx.token("friend's", "coin", "friend")
+    trade = tx.call("an unlisted exchange", "owner maker", b"trade")
+    tx.transfer(trade, "maker's", "owner out", "maker", GOT)
+    if moved == "input":
+        tx.transfer(trade, "owner's", "maker in", "owner", PAID)
+        swap(tx)
+        tx.transfer(None, "signer out", "friend's", "signer", GOT)
+    else:
+        tx.transfer(trade, "owner's", "signer in", "owner", PAID)
+        swap(tx)
     assert owners(tx) == {(address("signer"), "")}
 
 

@@ -55,7 +55,8 @@ def swap_of(tx: Any) -> Swap:
 
 
 def test_the_router_names_the_trader() -> None:
-    tx = through(JUPITER, SHARED_ACCOUNTS_ROUTE, "x shared user", "relayer", "user")
+    data = SHARED_ACCOUNTS_ROUTE + bytes(16)
+    tx = through(JUPITER, data, "relayer shared user", "relayer", "user")
     swap = swap_of(tx)
     assert (swap.router, swap.wallet) == ("jupiter", builder.address("user"))
     assert swap.fee_payer == builder.address("relayer")

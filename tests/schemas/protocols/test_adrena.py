@@ -307,6 +307,7 @@ def test_stakes_are_found_by_the_wallets_address() -> None:
         Lock("term", 0, 50, NOW_S * 1000),
     ]
     assert lines(alp) == [("locked", ALP, 5)]
+    assert [each.decimals for each in (*adx.assets, *alp.assets)] == [6, 6, 6]
     assert (adx.market, alp.market) == (STAKINGS[ADX], STAKINGS[ALP])
     assert {each.route for each in (adx, alp)} == {"staking"}
     assert read([], stakes(ADX, adrena_stakes(0, {}))) == []

@@ -275,6 +275,17 @@ def test_bytes_that_are_not_what_their_kind_says_are_unreadable() -> None:
         read(position, *whole[:3], vault(VAULT_B, MINT_A, (0, 0), (1, 1)))
 
 
+@pytest.mark.parametrize("pool", [fusion(1 << 64), whirlpool(1 << 64)])
+def test_a_pool_is_one_by_its_program_and_its_tag(pool: Account) -> None:
+    for other in (
+        pool._replace(kind=Kind("another", AT, pool.kind.tag)),
+        pool._replace(data=bytes(8) + pool.data[8:]),
+    ):
+        with pytest.raises(Unreadable, match="is no pool") as raised:
+            read(spot(0, 5, 0), other, market())
+        assert raised.value.account == AT
+
+
 @given(st.binary(min_size=331, max_size=331), st.binary(min_size=415, max_size=415))
 @examples(60)
 def test_hostile_bytes_raise_unreadable_or_are_read(noise: bytes, other: bytes) -> None:

@@ -85,8 +85,10 @@ def perp(
     return head + struct.pack("<2xHHBB", 0, market, sum(map(bool, orders)), flags)
 
 
-def user(*positions: bytes, status: int = 0, pool: int = 0, wallet: bytes = WALLET) -> Account:
-    fields = {4348: bytes([status]), 4356: bytes([pool])}
+def user(
+    *positions: bytes, status: int = 0, mode: int = 0, pool: int = 0, wallet: bytes = WALLET
+) -> Account:
+    fields = {4348: bytes([status]), 4355: bytes([mode, pool])}
     for size, at in ((40, 104), (96, 424)):
         for each in positions:
             if len(each) == size:
@@ -116,7 +118,7 @@ def spot_market(
         464: i128(WHOLE * 11 // 10) + i128(WHOLE * 12 // 10),
         640: u32(*weights),
         680: u32(decimals),
-        684: struct.pack("<HBBB", number, 0, 12, 1),
+        684: struct.pack("<HBBB", number, 0, fund.get("source", 12), 1),
         735: bytes([fund.get("pool", 0)]),
     }
     return account(layout.SPOT_MARKET, layout.spot_market_address(number), fields, slot)
@@ -130,16 +132,19 @@ def perp_market(
     contract: int = 0,
     funding: int = 0,
     expiry: int = 0,
+    source: int = 12,
+    high_leverage: tuple[int, int] = (0, 0),
 ) -> Account:
     fields = {
         40: ORACLE,
         72: i64(price, 0, 0, price, price),
         608: i128(funding) * 2,
-        926: bytes([12]),
+        926: bytes([source]),
         1000: b"SOL-PERP".ljust(32),
         1088: i64(expiry),
         1136: u32(1_000, 500, 10_000, 10_000),
         1160: struct.pack("<HBBBBH", number, status, contract, 0, 0, 0),
+        1174: struct.pack("<HH", *high_leverage),
     }
     return account(layout.PERP_MARKET, layout.perp_market_address(number), fields, 30)
 
@@ -257,6 +262,24 @@ def test_an_account_without_debts_is_in_full_health() -> None:
     assert health.margin.collateral_usd == Fraction(1_100_000_000 * 150 * 9, 10**10)
 
 
+@pytest.mark.parametrize(
+    ("high_leverage", "initial", "maintenance"),
+    [
+        ((200, 100), Fraction("3.2"), Fraction("1.6")),  # 2 % and 1 % of 160 dollars
+        ((200, 0), 16, 8),
+        ((0, 100), 16, 8),
+    ],
+)
+def test_a_market_has_high_leverage_only_with_both_of_its_ratios(
+    high_leverage: tuple[int, int], initial: Fraction, maintenance: Fraction
+) -> None:
+    market = perp_market(0, 160_000_000, high_leverage=high_leverage)
+    own = user(spot(0, 10**12), perp(0, 10**9, -160_000_000), mode=1)
+    [health] = of("health", read(own, there=(DOLLARS, market)))
+    assert health.margin is not None
+    assert (health.margin.initial_usd, health.margin.maintenance_usd) == (initial, maintenance)
+
+
 def test_an_account_that_is_being_liquidated_has_no_health() -> None:
     [health] = of("health", read(user(spot(1, 10**9), status=1)))
     assert health.margin is not None
@@ -269,6 +292,37 @@ def test_the_price_that_liquidates_leaves_what_is_required() -> None:
     assert end is not None
     # 22 dollars back a bet of 160, of which 8 are required: 14 / 0.95 may be lost.
     assert end == Fraction(160_000_000 - 14_736_842, 10**6)
+
+
+# Numbers of `OracleSource`: of many tokens they are Pyth's, its pull oracle's and Lazer's.
+PLAIN, THOUSANDS, MILLIONS = 12, (3, 8, 13), (4, 9, 14)
+
+
+@pytest.mark.parametrize(
+    ("source", "tokens"),
+    [*((each, 1_000) for each in THOUSANDS), *((each, 1_000_000) for each in MILLIONS)],
+)
+def test_a_deposit_moves_with_a_bet_whose_price_is_of_another_number_of_tokens(
+    source: int, tokens: int
+) -> None:
+    """The deposit is worth what the bet is: one of the two has a price of many tokens.
+
+    220 + 11 p + 11 (p - 160) dollars are the twentieth of 11 p: p is 1540 / 21.45.
+    """
+    bet = perp(0, 11 * 10**9, -1_760_000_000)
+    of_bet = (
+        user(spot(0, 2 * 10**11), spot(1, 10**10 * tokens), bet),
+        spot_market(1, SOL, 9, 160_000_000 // tokens, source=PLAIN),
+        perp_market(0, 160_000_000, source=source),
+    )
+    of_deposit = (
+        user(spot(0, 2 * 10**11), spot(1, 10**10 // tokens), bet),
+        spot_market(1, SOL, 9, 160_000_000 * tokens, source=source),
+        perp_market(0, 160_000_000, source=PLAIN),
+    )
+    for own, *there in (of_bet, of_deposit):
+        found = bet_of(read(own, there=(DOLLARS, *there)))
+        assert found.liquidation_price_usd == Fraction("71.794872")
 
 
 def test_an_isolated_bet_has_a_deposit_and_a_health_of_its_own() -> None:

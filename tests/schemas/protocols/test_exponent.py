@@ -16,7 +16,16 @@ from typing import Any
 import pytest
 
 from schemas.protocols import exponent_yield
-from schemas.protocols.contract import Account, Held, Kind, Position, Unreadable, World
+from schemas.protocols.contract import (
+    Account,
+    Held,
+    Kind,
+    Lock,
+    Position,
+    Role,
+    Unreadable,
+    World,
+)
 from schemas.protocols.exponent_number import ONE
 from schemas.protocols.mint import MINT
 from schemas.protocols.token import TOKEN
@@ -302,6 +311,70 @@ def test_liquidity_that_is_deposited_or_held(folder: Path) -> None:
 def yield_position(yt: int) -> Account:
     data = WALLET + bytes([8]) * 32 + struct.pack("<Q", yt) + bytes(44)
     return Account(address_of(1), exponent_yield.YIELD, 1, exponent_yield.YIELD.tag + data, 9)
+
+
+PT, YT, SY, LP, PAID = (bytes([n]) * 32 for n in range(101, 106))
+
+
+def vault_of(ends_s: int, sy_for_pt: int = 0, pt_supply: int = 0) -> Account:
+    """Return a vault without emissions."""
+    data = exponent_yield.VAULT.tag + bytes(32) + SY + YT + PT + bytes(128)
+    data += struct.pack("<II", ends_s - 1000, 1000)
+    data = data.ljust(441, b"\0") + struct.pack("<QQ", sy_for_pt, pt_supply)
+    return Account(address_of(2), exponent_yield.VAULT, 1, data.ljust(528, b"\0"), 9)
+
+
+@pytest.mark.parametrize("mint", [PT, YT], ids=["principal", "yield"])
+def test_of_a_vaults_tokens_those_that_the_wallet_has_are_positions(mint: bytes) -> None:
+    [found] = drive(Held(WALLET, [vault_of(NOW + 500)], {mint: 5}), [])
+    assert [(each.role, each.mint, each.amount_raw, each.oracle_usd) for each in found.assets] == [
+        (Role.SUPPLY, mint, 5, None)
+    ]
+    assert (found.id, found.stands_for) == (mint, {mint: 5})
+    assert found.locks == [Lock("term", 5, 0, (NOW + 500) * 1000)]
+
+
+def test_after_maturity_principal_is_its_part_of_the_sy_and_yield_is_worth_nothing() -> None:
+    vault = vault_of(NOW - 1, sy_for_pt=300, pt_supply=400)
+    [principal, future] = drive(Held(WALLET, [vault], {PT: 8, YT: 5}), [])
+    assert [(each.mint, each.amount_raw) for each in principal.assets] == [(SY, 6)]
+    [line] = future.assets
+    assert (line.mint, line.amount_raw) == (YT, 5)
+    assert line.oracle_usd == 0
+    assert principal.locks == [Lock("term", 0, 8, (NOW - 1) * 1000)]
+    assert future.locks == [Lock("term", 0, 5, (NOW - 1) * 1000)]
+
+
+def test_lp_tokens_are_all_of_a_market_at_most() -> None:
+    data = (exponent_yield.MARKET.tag + bytes(32) + PT + SY + bytes(32) + LP).ljust(372, b"\0")
+    data += struct.pack("<QQ", 1000, 3000) + bytes(52)
+    market = Account(address_of(3), exponent_yield.MARKET, 1, data, 9)
+    [found] = drive(Held(WALLET, [market], {LP: 100}), [mint_account(LP, 100)])
+    assert [(each.mint, each.amount_raw) for each in found.assets] == [(PT, 1000), (SY, 3000)]
+    with pytest.raises(Unreadable, match="101 of 100 LP tokens") as error:
+        drive(Held(WALLET, [market], {LP: 101}), [mint_account(LP, 100)])
+    assert error.value.account == market.address
+
+
+def test_a_deposit_of_lp_tokens_has_its_shares_and_a_line_of_each_farm_that_paid() -> None:
+    def farm(mint: bytes, per_second: int) -> bytes:
+        return mint + struct.pack("<QI", per_second, NOW + 10) + bytes(32)
+
+    tag = exponent_yield.MARKET.tag
+    data = (tag + bytes(32) + PT + SY + bytes(32) + LP).ljust(372, b"\0")
+    data += struct.pack("<QQ24xIII", 1000, 3000, 0, NOW - 20, 2)
+    data += farm(PAID, 5) + farm(SY, 0) + struct.pack("<8xQ", 50)
+    market = Account(address_of(3), exponent_yield.MARKET, 1, data, 9)
+    tag = exponent_yield.LIQUIDITY.tag
+    own = tag + WALLET + market.address + struct.pack("<QII32xQ", 40, 0, 1, 7)
+    deposit = Account(address_of(4), exponent_yield.LIQUIDITY, 1, own, 9)
+    [found] = drive(Held(WALLET, [deposit]), [market, mint_account(LP, 100)])
+    # 5 a second for 20 seconds to 50 tokens are 2 of each; 40 of them, and 7 from before
+    assert [(each.role, each.mint, each.amount_raw) for each in found.assets] == [
+        (Role.SUPPLY, PT, 400),
+        (Role.SUPPLY, SY, 1200),
+        (Role.REWARD, PAID, 87),
+    ]
 
 
 def test_a_deposit_without_its_vault_says_so() -> None:

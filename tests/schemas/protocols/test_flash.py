@@ -98,6 +98,13 @@ def test_a_short_bet_that_wins() -> None:
     assert flash.PROTOCOL not in SLUGS.values()
 
 
+def test_a_bet_at_a_price_in_whole_dollars_is_liquidated_at_one() -> None:
+    [found] = read([bet(x120=u64(100) + struct.pack("<i", 0))], *CHAIN)
+    assert found.perp is not None
+    assert found.perp.entry_price_usd == 100
+    assert found.perp.liquidation_price_usd == 108  # 108.92 where prices are finer
+
+
 @pytest.mark.parametrize(
     "other",
     [
@@ -151,6 +158,21 @@ def test_bets_of_others_closed_ones_and_accounts_that_cannot_be() -> None:
     with pytest.raises(Unreadable, match="flash_oracle of 76 bytes where flash_custody") as caught:
         read([bet()], *CHAIN, oracle(90)._replace(address=SOLS))
     assert caught.value.account == SOLS
+
+
+def test_each_withdrawal_of_a_stake_has_tokens_that_are_free_and_that_are_locked() -> None:
+    requests = u64(5, 70, 99, 0, 300, 99, 11, 13, 99)  # the third is not counted: a former one
+    fields = {8: WALLET, 43: b"\2", 44: requests, 124: u64(1_000)}
+    [found] = read([account(flash_staking.TOKEN_STAKE, BET, 252, fields)])
+    assert lines(found) == [
+        ("supply", flash_staking.FAF, 1_005),
+        ("pending", flash_staking.FAF, 370),
+    ]
+    assert [(each.kind, each.locked_raw, each.claimable_raw) for each in found.locks] == [
+        ("cooldown", 70, 5),
+        ("cooldown", 300, 0),
+    ]
+    assert found.unsupported_fields
 
 
 def test_a_stake_with_more_withdrawals_than_it_has_room_for_cannot_be() -> None:

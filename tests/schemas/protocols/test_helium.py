@@ -191,6 +191,15 @@ def test_votes_that_the_program_cannot_compute_are_named(terms: bytes) -> None:
     assert any(each.startswith("voting.power_raw") for each in found.unsupported_fields)
 
 
+def test_a_time_that_is_left_of_more_than_63_bits_is_more_than_the_program_can_compute() -> None:
+    latest = (1 << 63) - 1
+    terms = registrar(config(extra=2 * BILLION))
+    assert power(only(position(kind=CONSTANT, start_s=0, end_s=latest), terms)) == 2000
+    found = only(position(kind=CONSTANT, start_s=-1, end_s=latest), terms)
+    assert power(found) is None
+    assert any(each.startswith("voting.power_raw") for each in found.unsupported_fields)
+
+
 def test_without_the_registrar_the_token_is_not_known() -> None:
     found = only(position(votes=3))
     assert (found.assets, found.locks, found.missing) == ([], [], [REGISTRAR])

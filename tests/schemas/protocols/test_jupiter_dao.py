@@ -142,6 +142,17 @@ def test_votes_that_the_program_cannot_compute_are_named() -> None:
         assert any(each.startswith("voting.power_raw") for each in position.unsupported_fields)
 
 
+@pytest.mark.parametrize(
+    ("started_s", "power_raw"),
+    [(0, 0), (-1, 250), (1, 250), (NOW_S, 250), (NOW_S + 1, 0)],
+    ids=["never", "before 1970", "in 1970", "now", "later"],
+)
+def test_an_escrow_votes_from_its_start(started_s: int, power_raw: int) -> None:
+    [position] = read(escrow(started_s=started_s), others=(locker(),))
+    assert position.voting is not None
+    assert position.voting.power_raw == power_raw
+
+
 @given(
     st.integers(1, (1 << 56) - 1),
     st.integers(0, 255),

@@ -136,6 +136,22 @@ def test_branches_that_merge_in_a_circle_lead_nowhere() -> None:
     assert any("branches" in each for each in found.unsupported_fields)
 
 
+def test_a_merge_by_a_factor_of_one_leaves_the_other_factor_to_its_last_bit() -> None:
+    accounts = vault(is_liquidated=1)
+    one, factor = (1 << 34) << 15 | 16384 - 34, (1 << 34 | 1) << 15 | 16384 - 34
+    tick = address(b"tick", struct.pack("<I", TICK + MAX_TICK))
+    accounts[tick] = accounts[tick][:27] + struct.pack("<BIQ", 0, 0, one)
+    for number, status, next_number in ((0, 2, 1), (1, 0, 0)):
+        branch = struct.pack(
+            "<IBiIQQIi", number, status, TICK, 2**30 - 1, 0, factor, next_number, 0
+        )
+        at = address(b"branch", struct.pack("<I", number))
+        accounts[at] = lend.BRANCH.tag + VAULT + branch
+    supply, _ = borrowed(position(), accounts).assets
+    # The end's factor is what it was at the merge: all is left but the 0.01 % that is taken off.
+    assert supply.amount_raw == pytest.approx(999_900_000_000, rel=0, abs=3)
+
+
 @pytest.mark.parametrize("left_out", range(6))
 def test_what_is_not_there_is_missing_and_nothing_is_guessed(left_out: int) -> None:
     accounts = vault()

@@ -182,6 +182,27 @@ def test_a_large_change_of_the_pool_has_no_known_fee() -> None:
     assert found.unsupported_fields == []  # others opened as much as brings it below
 
 
+@pytest.mark.parametrize(
+    ("updated_s", "now_s", "is_counted"),
+    [
+        (NOW_S - 59, NOW_S, True),
+        (NOW_S - 60, NOW_S, False),
+        (1, 60, True),  # no matter how far the clock is
+        (1, 61, False),
+    ],
+)
+def test_what_others_opened_counts_for_a_minute(
+    updated_s: int, now_s: int, is_counted: bool
+) -> None:
+    changes = {updated_s % 60: DOLLAR}
+    custody = sols(
+        factor=1, threshold=9_999 * DOLLAR, impact_updated_s=updated_s, changes=changes
+    ).data
+    # 10,000 dollars less the one that was opened are not above the threshold: 6 bps to close.
+    fee = closing_fee(custody, 10_000 * DOLLAR, now_s)
+    assert fee == (6 * DOLLAR if is_counted else None)
+
+
 def test_what_a_custody_does_not_give_is_named() -> None:
     found, perp = one(bet(), sols(most_leverage=0), feed(110))
     assert perp.liquidation_price_usd is None

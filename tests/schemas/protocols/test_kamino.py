@@ -513,6 +513,32 @@ def test_a_point_of_the_curve_is_the_rate_of_what_rounds_to_it() -> None:
     assert position.assets[0].amount_raw == -(-(10**15) * ((1 << 60) + a_slot) >> 60)
 
 
+@pytest.mark.parametrize("point", range(11))
+def test_each_of_the_eleven_points_of_a_curve_is_the_rate_of_its_utilization(point: int) -> None:
+    reserve = reserve_data(10**6, 10**6, point * 100_000)
+    [position] = read(WALLET, loan(obligation_data(0, 10**15), reserve), slot=SLOT + 1)
+    a_slot = (point << 60) // 20 // 63_072_000  # 5 % a year for each point
+    assert position.assets[0].amount_raw == -(-(10**15) * ((1 << 60) + a_slot) >> 60)
+
+
+def test_a_reserves_tokens_have_as_many_decimals_as_64_bits_hold_their_power_of_ten() -> None:
+    data = bytearray(reserve_data(3000, 2000))
+    put(data, 272, 19)
+    [position] = read(WALLET, loan(obligation_data(100, 30), bytes(data)))
+    assert {each.decimals for each in position.assets} == {19}
+    put(data, 272, 20)
+    with pytest.raises(Unreadable, match="20 decimals at 272"):
+        read(WALLET, loan(obligation_data(100, 30), bytes(data)))
+
+
+def test_interest_may_exceed_the_debt() -> None:
+    """Of the square of a slot's rate, 2**60 / 63,072,000**2, 289 units are kept, of its cube 0."""
+    slots = 3 * 63_072_000
+    a_slot = (1 << 60) // 63_072_000
+    grown = (1 << 60) + a_slot * slots + 289 * slots * (slots - 1) // 2
+    assert compounded(1 << 60, slots) == grown
+
+
 def test_what_a_loan_lacks_is_named_and_leaves_its_health_unknown() -> None:
     accounts = loan(obligation_data(100, 30, group=2), reserve_data(3000, 2000))
     [position] = read(WALLET, accounts)
@@ -576,6 +602,19 @@ def test_stake_that_may_not_leave_is_locked_and_what_leaves_cools_down() -> None
     assert (term.kind, term.locked_raw, term.ends_ms) == ("term", 10, (NOW_S + 90) * 1000)
     assert (cooldown.kind, cooldown.claimable_raw) == ("cooldown", 0)
     assert cooldown.ends_ms == (NOW_S + 60) * 1000
+
+
+def test_stake_that_warms_up_is_a_share_of_the_pending_tokens() -> None:
+    farm, user = farm_data(40, 0, 0), user_data(10)
+    put(farm, 7424, 20 * WAD, 16)
+    put(farm, 7440, 50)
+    put(user, 424, 3 * WAD, 16)  # `pending_deposit_stake_scaled`
+    [staking] = read(WALLET, staked(user, farm))
+    assert [(each.role, each.amount_raw) for each in staking.assets] == [
+        (Role.SUPPLY, 10),
+        (Role.PENDING, 3 * 50 // 20),
+    ]
+    assert staking.locks == []
 
 
 def test_rewards_by_an_oracle_are_unknown_and_a_delegates_stake_is_not_the_farms() -> None:

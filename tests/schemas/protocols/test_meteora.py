@@ -493,6 +493,14 @@ def test_a_vesting_by_slots_ends_at_a_slot() -> None:
     assert position.locks[0] == Lock("vesting", 300 << 64, 0, ends_slot=3040)
 
 
+def test_a_vesting_that_ends_beyond_what_json_counts_exactly_ends_at_the_last_of_it() -> None:
+    data = share((312, vesting(2**64 - 1, 0)))
+    [by_time] = in_pool(data)
+    assert by_time.locks[0].ends_ms == 9_007_199_254_740_991  # Number.MAX_SAFE_INTEGER
+    [by_slot] = in_pool(data, of_pool=pool((480, b"\x00")))
+    assert by_slot.locks[0].ends_slot == 9_007_199_254_740_991
+
+
 def test_a_compounding_pool_is_shared_by_its_reserves() -> None:
     [position] = in_pool(share(), of_pool=pool((484, b"\x02")))
     whole = dict.fromkeys((X, Y), 0)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.protocols import meteora_s2e as s2e
-from schemas.protocols.contract import Account, Held, Kind, Position, Unreadable, World
+from schemas.protocols.contract import Account, Held, Kind, Lock, Position, Unreadable, World
 from tests.support.exploring import examples
 
 WALLET, AT, VAULT, STAKED, QUOTE, OTHER = (bytes([n]) * 32 for n in range(1, 7))
@@ -75,6 +75,7 @@ def test_a_top_staker_has_its_part_of_the_fees_released_by_now() -> None:
     [found] = read(mine, vault(20, (400, 80), (2 * ONE, ONE), 250))
     # a: 100 of 400 released, 5 a token; with 2 - 1 before it 60, and 3. b: 20, 1 a token; 20 and 4
     assert lines(found) == [("locked", STAKED, 10), ("reward", STAKED, 63), ("reward", QUOTE, 24)]
+    assert found.locks == [Lock("cooldown", 10)]
     assert found.market == VAULT
     assert found.reference_slot == 40
 
@@ -82,6 +83,12 @@ def test_a_top_staker_has_its_part_of_the_fees_released_by_now() -> None:
 def test_a_staker_off_the_list_has_what_was_counted_before() -> None:
     [found] = read(escrow(10, False, (0, 0), (3, 0)), vault(20, (400, 80), (2 * ONE, ONE), 250))
     assert lines(found) == [("locked", STAKED, 10), ("reward", STAKED, 3)]
+
+
+def test_fees_of_a_stake_that_was_taken_out_are_not_locked() -> None:
+    [found] = read(escrow(0, False, (0, 0), (3, 0)), vault(20, (0, 0), (0, 0), 0))
+    assert lines(found) == [("reward", STAKED, 3)]
+    assert found.locks == []
 
 
 @pytest.mark.parametrize(("elapsed_s", "fee"), [(-5, 0), (0, 0), (999, 3), (1000, 4), (9999, 4)])
@@ -102,6 +109,22 @@ def test_unstaked_tokens_wait_for_their_release(release_s: int, role: str) -> No
     [lock] = found.locks
     assert (lock.locked_raw, lock.claimable_raw) == ((7, 0) if role == "pending" else (0, 7))
     assert lock.ends_ms == release_s * 1000
+
+
+@pytest.mark.parametrize(
+    ("release_s", "ends_ms"),
+    [
+        (9_007_199_254_740, 9_007_199_254_740_000),
+        (9_007_199_254_741, 9_007_199_254_740_991),
+        (2**63 - 1, 9_007_199_254_740_991),
+        (2**64 - 1, 0),  # -1 of an i64
+    ],
+)
+def test_a_release_beyond_what_a_json_number_holds_is_at_its_limit(
+    release_s: int, ends_ms: int
+) -> None:
+    [found] = read(unstake(7, release_s), vault(0, (0, 0), (0, 0), 0))
+    assert [each.ends_ms for each in found.locks] == [ends_ms]
 
 
 def test_without_its_vault_a_stake_is_of_an_unknown_mint() -> None:

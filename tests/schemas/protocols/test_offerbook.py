@@ -179,9 +179,22 @@ def test_bytes_that_the_program_does_not_write_are_unreadable(own: Account, deta
     assert error.value.account == own.address
 
 
-def test_an_escrow_of_another_user_is_unreadable() -> None:
-    with pytest.raises(Unreadable, match="another user or mint"):
-        read(offer(), others=(escrow(MINT, 5, OTHER),))
+FIRST, LAST = bytes(32), b"\xff" * 32  # of all addresses
+
+
+@pytest.mark.parametrize(
+    ("mint", "owner"),
+    [(MINT, FIRST), (MINT, LAST), (FIRST, None), (LAST, None)],
+    ids=["first user", "last user", "first mint", "last mint"],
+)
+def test_an_escrow_of_another_user_or_mint_is_unreadable(mint: bytes, owner: bytes | None) -> None:
+    there = escrow(mint, 5, owner)._replace(address=escrow(MINT, 5).address)
+    with pytest.raises(Unreadable, match="another user or mint") as error:
+        read(offer(), others=(there,))
+    assert error.value.account == there.address
+
+
+def test_an_escrow_that_is_no_token_account_is_unreadable() -> None:
     with pytest.raises(Unreadable, match="no token account"):
         read(offer(), others=(loan(WALLET, OTHER)._replace(address=escrow(MINT, 5).address),))
 

@@ -6,6 +6,7 @@ import base64
 import json
 import subprocess
 from fractions import Fraction
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +135,10 @@ def test_the_simulated_chains_pool_is_read(lamports: int, supply_raw: int, epoch
     for kind in stake_pool.KINDS:
         assert kind_of(POOL, kind.program, data) is kind
         assert kind.found_by(data) == [MINT]
+
+
+def test_the_tag_of_marinade_s_state_is_the_hash_of_its_name() -> None:
+    assert marinade.STATE.tag == sha256(b"account:State").digest()[:8]
 
 
 def test_what_is_no_pool_of_a_mint() -> None:

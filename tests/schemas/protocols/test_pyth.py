@@ -120,6 +120,21 @@ def test_a_vesting_schedule_after_listing_waits_for_the_listing() -> None:
     assert unknown.unsupported_fields
 
 
+@pytest.mark.parametrize(
+    ("start_s", "ends_ms"),
+    [
+        (-4 * EPOCH_S - 1, 0),
+        (-4 * EPOCH_S, 0),
+        (-4 * EPOCH_S + 1, 1_000),
+        (2**62, 2**53 - 1),
+    ],
+)
+def test_a_schedule_ends_within_the_times_that_json_has(start_s: int, ends_ms: int) -> None:
+    lock = struct.pack("<BQqQQ", 1, 40, start_s, EPOCH_S, 4)
+    [found] = read(stake(), custody(100), metadata(lock))
+    assert [each.ends_ms for each in found.locks] == [ends_ms]
+
+
 def test_without_its_custody_only_what_is_bound_is_known() -> None:
     [found] = read(stake(slot(7, 1, None, None)), metadata())
     assert lines(found) == {"supply": None, "locked": 7}

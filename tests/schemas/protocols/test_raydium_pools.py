@@ -15,7 +15,7 @@ import json
 import os
 import subprocess
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -40,7 +40,7 @@ from schemas.protocols.contract import (
     World,
     issuer_of,
 )
-from schemas.protocols.registry import kind_of
+from schemas.protocols.registry import kind_of, whole_pool
 from schemas.protocols.token import TOKEN
 from schemas.solana.addresses import TOKEN_PROGRAM, key, text
 from tests.support import npm
@@ -157,6 +157,17 @@ def test_an_amm_withdrawal_takes_raydiums_part_of_what_trades_earned_first():
     [position] = answered(amm.PROTOCOL, held, {LP: 100}, *known, targets(10**7, 10**7))
     assert amounts(position) == [None, None], "the program refuses: k cannot shrink"
     assert "refuses" in position.unsupported_fields[0]
+
+
+def test_an_amm_withdrawal_fails_where_raydiums_part_is_more_than_the_pool_has_of_one_token():
+    """When k was 55 x 55, it was 5 coin (5.5) by 550 pc at the price of now: 5 and 450 grew."""
+    data = bytearray(amm_pool())
+    known = vault(COIN_VAULT, COIN, 10), vault(PC_VAULT, PC, 1_000), targets(55, 55)
+    for percent, expected in ((220, [None, None]), (200, [10 - 10, 1_000 - 900])):
+        pack_into("<Q", data, 160, percent)
+        held = [account(POOL, amm.POOL, bytes(data))]
+        [position] = answered(amm.PROTOCOL, held, {LP: 100}, *known)
+        assert amounts(position) == expected
 
 
 FARM, LP_VAULT, ISSUER = b"f" * 32, b"v" * 32, issuer_of(LP, amm.POOL)
@@ -312,6 +323,30 @@ def test_a_vault_that_is_not_known_is_named_and_no_amount_guessed(
     assert position.assets[1].amount_raw is None
     assert position.unsupported_fields
     assert not answered(protocol, [account(POOL, kind, data)], {COIN: 5}, *known)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "kind", "pool_of"),
+    [(amm.PROTOCOL, amm.POOL, amm_pool), (cpmm.PROTOCOL, cpmm.POOL, cpmm_pool)],
+)
+def test_all_lp_tokens_of_a_pool_together_withdraw_its_reserves(
+    protocol: Protocol, kind: Kind, pool_of: Callable[..., bytes]
+) -> None:
+    pool = account(POOL, kind, pool_of())
+    whole = whole_pool(pool, LP)
+    assert whole == (protocol, Held(bytes(32), [pool], {LP: ADDED}))
+    known = vault(COIN_VAULT, COIN, 1_000), vault(PC_VAULT, PC, 4_000), targets(4_000, 1_000)
+    [position] = answered(protocol, [pool], {LP: ADDED}, *known, wallet=bytes(32))
+    assert amounts(position) == [1_000, 4_000]
+    empty = account(POOL, kind, pool_of(lp=0))
+    for other, mint in (
+        (pool, COIN),
+        (empty, LP),
+        (pool._replace(data=pool.data[:200]), LP),
+        (lock(40), LP),
+        (vault(POOL, LP, 40), LP),
+    ):
+        assert whole_pool(other, mint) is None
 
 
 def test_what_the_program_would_not_do_is_unreadable():

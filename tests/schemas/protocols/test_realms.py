@@ -88,9 +88,11 @@ def voter(*entries: bytes, of: int = 0) -> Account:
     return account(kind, data, b"v" * 32)
 
 
-def registrar(*, offset_s: int = 0, of: int = 0, saturation_s: int = 100 * DAY_S) -> Account:
+def registrar(
+    *, offset_s: int = 0, of: int = 0, saturation_s: int = 100 * DAY_S, digit_shift: int = 0
+) -> Account:
     kind = vote_deposits.REGISTRARS[of]
-    terms = struct.pack("<QQQb", 10**9, 2 * 10**9, saturation_s, 0) + bytes(63)
+    terms = struct.pack("<QQQb", 10**9, 2 * 10**9, saturation_s, digit_shift) + bytes(63)
     mints = MINT + bytes(32) + terms + OTHER + bytes(32) + terms + bytes(304)
     data = kind.tag + bytes(160) + mints + struct.pack("<q", offset_s) + bytes(96)
     assert len(data) == 880
@@ -284,6 +286,18 @@ def test_a_registrars_time_counts() -> None:
     assert lines(position) == [(Role.SUPPLY, MINT, 20)]
 
 
+@pytest.mark.parametrize(
+    ("digit_shift", "power_raw"), [(-2, 12), (-1, 123), (0, 1_234), (2, 123_400)]
+)
+@pytest.mark.parametrize("mint", [0, 1])
+def test_a_registrar_shifts_the_digits_of_a_token_before_they_are_votes(
+    mint: int, digit_shift: int, power_raw: int
+) -> None:
+    [position] = read(voter(entry(1_234, mint=mint)), others=(registrar(digit_shift=digit_shift),))
+    assert position.voting is not None
+    assert position.voting.power_raw == power_raw
+
+
 def test_votes_of_an_instance_are_not_known() -> None:
     [shared] = read(voter(entry(10)), others=(registrar(),))
     [own] = read(voter(entry(10), of=1), others=(registrar(of=1),))
@@ -339,6 +353,14 @@ def test_votes_that_the_program_cannot_compute_are_none() -> None:
         Terms(MINT, 1, 1, 9, 3),
     ):
         assert vote_deposits.power(deposit, terms, NOW_S) is None
+
+
+def test_a_vesting_has_no_votes_with_more_seconds_left_than_the_program_can_count() -> None:
+    end_s = (1 << 63) - 1
+    deposit = Deposit(end_s - MONTH_S, end_s, MONTHLY, 7, 7, 0)
+    terms = Terms(MINT, 0, 10**9, 100 * DAY_S, 0)
+    assert vote_deposits.power(deposit, terms, end_s - (U64 - 1)) == 7
+    assert vote_deposits.power(deposit, terms, end_s - U64) is None
 
 
 @given(

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from schemas.protocols.contract import Account
 from schemas.protocols.mint import MINT_2022_EXTENDED
 from schemas.protocols.registry import kind_of
-from schemas.protocols.token import TOKEN_2022_EXTENDED, state_of
+from schemas.protocols.token import (
+    TOKEN,
+    TOKEN_2022,
+    TOKEN_2022_EXTENDED,
+    held_tokens,
+    state_of,
+)
 from schemas.solana.addresses import SYSTEM_PROGRAM, TOKEN_2022_PROGRAM, TOKEN_PROGRAM
 from schemas.solana.token_accounts import BadAccount, read_token_account
 
@@ -42,3 +49,23 @@ def test_what_is_no_token_account_is_none_each_time() -> None:
         for _ in range(2):
             with pytest.raises(BadAccount):
                 state_of(program, data)
+
+
+def test_what_is_held_is_the_sum_by_mint_of_the_token_accounts_that_can_be_read() -> None:
+    one, other = bytes([2]) * 32, bytes([3]) * 32
+
+    def data(mint: bytes, amount_raw: int) -> bytes:
+        return mint + WALLET + amount_raw.to_bytes(8, "little") + bytes(36) + b"\x01" + bytes(56)
+
+    extended = b"\x02" + bytes.fromhex("07000000")
+    accounts = (
+        (TOKEN, data(one, 5)),
+        (TOKEN_2022, data(one, 7)),
+        (TOKEN_2022_EXTENDED, data(other, 3) + extended),
+        (TOKEN, bytes(165)),  # it was not initialized
+        (MINT_2022_EXTENDED, data(one, 11)),
+    )
+    assert held_tokens(Account(WALLET, kind, 1, each, 9) for kind, each in accounts) == {
+        one: 12,
+        other: 3,
+    }

@@ -114,6 +114,7 @@ def test_fees_that_were_not_harvested_and_dead_weight_are_shares_too() -> None:
         (NOW - 75, 100, 900),  # a quarter of 400 is locked
         (NOW - 100, 100, 1_000),
         (NOW - 1, 0, 1_000),  # profit counts at once
+        (NOW, 0, 1_000),
         (NOW + 9, 100, 600),  # a clock behind the report: all of it
     ],
 )

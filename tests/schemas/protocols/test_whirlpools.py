@@ -308,6 +308,13 @@ def test_only_the_holder_of_the_nft_has_the_position() -> None:
     assert read([], [POOL_ACCOUNT], [NFT]) == []
 
 
+def test_a_position_whose_nft_is_sold_does_not_hide_the_next() -> None:
+    sold = bytes([9]) * 32
+    before = account(derived(b"position", sold), position_bytes().replace(NFT, sold))
+    [found] = read([before, account(OWN, position_bytes())], [POOL_ACCOUNT, *ARRAYS], [NFT])
+    assert found.account.address == OWN
+
+
 def test_positions_of_a_bundle_count_its_nft_once() -> None:
     own = [
         account(derived(b"bundled_position", NFT, str(n).encode()), position_bytes())

@@ -13,6 +13,12 @@ def test_what_is_encoded_decodes_to_itself(data: bytes) -> None:
     assert base58.decode(base58.encode(data)) == data
 
 
+def test_no_length_is_a_special_one() -> None:
+    for size in range(70):
+        for data in (bytes(size), b"\xff" * size, bytes(range(size))):
+            assert base58.decode(base58.encode(data)) == data
+
+
 @pytest.mark.parametrize(
     ("text", "data"),
     [

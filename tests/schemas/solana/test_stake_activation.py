@@ -157,6 +157,12 @@ def test_the_rate_before_the_feature() -> None:
     assert activation(of, 12, history, new_rate_epoch=12).effective == 200 + 36  # 200/500 of 90
 
 
+def test_nothing_activates_before_the_epoch_and_all_of_it_in_it() -> None:
+    of = Delegation(bytes(32), 400, 10, MAX_EPOCH)
+    assert activation(of, 9, StakeHistory({})) == (0, 0, 0)
+    assert activation(of, 10, StakeHistory({})) == (0, 400, 0)
+
+
 def test_stake_since_genesis_is_active_until_deactivated() -> None:
     of = Delegation(bytes(32), 400, MAX_EPOCH, MAX_EPOCH)
     assert activation(of, 3, StakeHistory({})) == (400, 0, 0)

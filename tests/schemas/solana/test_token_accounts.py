@@ -19,7 +19,7 @@ from schemas.solana.token_accounts import (
     read_mint,
     read_token_account,
 )
-from schemas.solana.token_extensions import Extension
+from schemas.solana.token_extensions import AccountExtensions, Extension
 
 ADDRESS = bytes(range(32))
 
@@ -94,6 +94,41 @@ def test_unknown_extensions_are_skipped_by_their_length() -> None:
     read = read_token_account(TOKEN_2022.address, base + b"\2" + unknown + withheld + bytes(9))
     assert read.extensions.kinds == (999, Extension.TRANSFER_FEE_AMOUNT)
     assert read.extensions.withheld_raw == 77
+
+
+@pytest.mark.parametrize(
+    ("number", "size", "name"),
+    [
+        (4, 65, None),  # of a mint
+        (5, 295, "has_confidential_balance"),
+        (7, 0, "is_owner_immutable"),
+        (8, 1, "requires_memo"),
+        (11, 1, "is_cpi_guarded"),
+        (13, 0, "is_non_transferable"),
+    ],
+)
+def test_an_extension_of_an_account_is_known_by_its_number(
+    number: int, size: int, name: str | None
+) -> None:
+    account = TokenAccount(ADDRESS, mint_of(TOKEN_2022), ADDRESS, rent_lamports=0)
+    entry = pack("<HH", number, size) + b"\1" * size
+    data = token_account_data(account)[:165] + b"\2" + entry
+    expected = AccountExtensions(kinds=(number,))
+    if name is not None:
+        setattr(expected, name, True)
+    assert read_token_account(TOKEN_2022.address, data).extensions == expected
+
+
+def test_a_token_account_is_frozen_by_its_state() -> None:
+    data = bytearray(165)
+    found = []
+    for state in (1, 2):  # initialized, frozen
+        data[108] = state
+        found.append(read_token_account(TOKEN.address, bytes(data)).is_frozen)
+    assert found == [False, True]
+    data[108] = 3
+    with pytest.raises(BadAccount, match="state is 3"):
+        read_token_account(TOKEN.address, bytes(data))
 
 
 def test_what_is_no_token_account_is_named() -> None:

@@ -253,6 +253,19 @@ def test_shares_of_a_strategy_are_worth_its_position_and_its_idle_tokens(dex: in
     assert found.market == POOL
 
 
+@pytest.mark.parametrize("dex", [0, 1])
+@pytest.mark.parametrize(("tick", "is_in_range"), [(-101, False), (-7, True), (100, False)])
+def test_a_strategys_range_has_the_tick_of_its_pool(
+    dex: int, tick: int, *, is_in_range: bool
+) -> None:
+    program, root = ((WHIRLPOOLS, orca_sqrt_price_x64), (CLMM, raydium_sqrt_price_x64))[dex]
+    placed = inside(program, 10**12, (-100, 100))
+    [found] = read_strategy(strategy(dex, (7, 11), 10), 5, pool(program, root(tick), tick), placed)
+    assert found.range is not None
+    assert (found.range.lower_index, found.range.upper_index) == (-100, 99)
+    assert (found.range.current_index, found.range.is_in_range) == (tick, is_in_range)
+
+
 def test_a_strategy_over_meteora_or_without_a_position_has_no_amounts() -> None:
     for account in (strategy(2, (7, 11), 10), strategy(0, (7, 11), 10, bytes(32))):
         [found] = read_strategy(account, 5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal, localcontext
 from fractions import Fraction
 
 import pytest
@@ -61,6 +62,23 @@ def test_the_programs_own_bounds() -> None:
         for tick in (MIN_TICK - 1, MAX_TICK + 1):
             with pytest.raises(ValueError, match="beyond"):
                 root(tick)
+
+
+def test_orca_multiplies_powers_of_the_root_of_1_0001_that_are_rounded_down() -> None:
+    """A power for each bit of a tick; the last digits of a power show in high ticks only."""
+    with localcontext(prec=100):
+        root = Decimal("1.0001").sqrt()
+        ups = [int(root ** (2**n) * 2**96) for n in range(19)]
+        downs = [int(2**64 / root ** (2**n)) for n in range(19)]
+    powers = [2**n for n in range(19)]
+    highest = (*range(392_216, 393_216), *range(MAX_TICK - 1_000, MAX_TICK + 1))
+    for tick in (*powers, *highest):
+        up, down = 2**96, 2**64
+        for n in range(19):
+            if tick & 2**n:
+                up, down = up * ups[n] // 2**96, down * downs[n] // 2**64
+        assert orca_sqrt_price_x64(tick) == up // 2**32
+        assert orca_sqrt_price_x64(-tick) == down
 
 
 @pytest.mark.parametrize(
