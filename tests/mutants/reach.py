@@ -2,7 +2,7 @@
 
 A mutant inside a function is tried on the tests that call the function, shortest first. A mutant
 outside of functions, or in one that runs while modules are imported, is tried on those that call
-anything in its module; where none does, on all of the room's.
+anything in its module, or whose file imports it; where none does, on all of the room's.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ Function = tuple[str, int]
 """A module's path from the root, and the first line of the function, decorators included."""
 _IMPORTED: Final = "import"
 _BETWEEN: Final = "between"
+_AT_NO_FUNCTION: Final = 0
 _GENERATED: Final = "<string>"
 """The file that Python names for what has no text of its own, as a dataclass's `__init__`."""
 
@@ -75,6 +76,17 @@ def function_at(source: str, line: int) -> int | None:
     return innermost
 
 
+def imports(source: str) -> set[str]:
+    """Return the names that a module imports, with those of their packages."""
+    names = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names |= {each.name for each in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {node.module} | {f"{node.module}.{each.name}" for each in node.names}
+    return names
+
+
 class Watch:
     """A plugin of pytest that notes the functions of some modules which each test calls."""
 
@@ -108,7 +120,12 @@ class Watch:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, None, None]:
         """Fixtures: a later test of the file may use what they made."""
-        return (yield from self._during(item, item.nodeid.partition("::")[0]))
+        file = item.nodeid.partition("::")[0]
+        if file not in self._calls:
+            imported = imports(item.path.read_text(encoding="utf-8"))
+            used = (self._names[name] for name in imported if name in self._names)
+            self._calls[file] = {(module, _AT_NO_FUNCTION) for module in used}
+        return (yield from self._during(item, file))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, None, None]:
@@ -129,6 +146,7 @@ class Watch:
             path, line = frame.f_code.co_filename, frame.f_code.co_firstlineno
             module = self._paths.get(path)
             if module is None and path == _GENERATED:
-                module, line = self._names.get(frame.f_globals.get("__name__", "")), 0
+                module = self._names.get(frame.f_globals.get("__name__", ""))
+                line = _AT_NO_FUNCTION
             if module is not None:
                 self._calls[self._now].add((module, line))

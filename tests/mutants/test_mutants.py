@@ -141,6 +141,23 @@ def test_a_test_that_only_builds_a_dataclass_is_tried_on_its_defaults(
     assert found.output == "checks/test_counting.py::test_nothing_is_found_at_first"
 
 
+def test_a_test_that_only_reads_a_constant_is_tried_on_it(root: Path, session: Session) -> None:
+    checks = root / "checks/test_constants.py"
+    checks.write_text(
+        "from mutated import counting\n\n\ndef test_one():\n    assert counting.STEP == 1\n"
+    )
+    of_step = next(
+        each
+        for each in sample(ROOM.modules(root), 100, 1, root)
+        if changed_lines(each, root)[0] == "STEP: int | None = 1"
+    )
+    session.add([of_step])
+    reach = session.reach()
+    tried = reach.tests_of(of_step.module, of_step.line, COUNTING)
+    assert "checks/test_constants.py::test_one" in tried
+    assert session.run(of_step, reach).is_killed
+
+
 def test_an_endless_loop_is_ended_by_the_bound_of_cpu(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -253,7 +253,7 @@ def test_withdrawal_for_raydium() -> None:
     (migration,) = decode(tx).events
     assert isinstance(migration, Migration)
     assert (migration.dex, migration.pool) == ("raydium-amm-v4", "")
-    assert migration.amount_raw == TOKEN_RAW
+    assert (migration.mint, migration.amount_raw) == (builder.address("mint"), TOKEN_RAW)
 
 
 def test_recorded_trades_pay_what_their_lamports_say(corpus: Any) -> None:
