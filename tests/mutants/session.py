@@ -19,6 +19,7 @@ TIMED_OUT: Final = "the run's bound"
 MORE_EXAMPLES: Final = 10
 """Hypothesis tries so many more at the gate than in profile `fast`."""
 NO_TESTS: Final = "no test reaches it"
+_REACH: Final = Path(__file__).with_name("reach.py")
 
 
 class Session:
@@ -87,4 +88,5 @@ class Session:
     def _state(self) -> str:
         folders = (*self._room.sources, *self._room.tests)
         files = sorted(file for each in folders for file in (self._root / each).rglob("*.py"))
+        files.append(_REACH)
         return digest(*(part for file in files for part in (file, file.read_bytes())))
