@@ -60,10 +60,11 @@ async def asking(node: Node, queue: AnswerQueue) -> AsyncIterator[Asking]:
         yield Asking(AccountsRpc(session, url, client.Pace(5_000)), queue, settled, Tracked(10))
 
 
-@pytest.mark.parametrize("hangs", [False, True])
+@pytest.mark.parametrize("hangs", [False, pytest.param(True, marks=pytest.mark.slow)])
 async def test_heavy_owners_stop_neither_others_nor_the_mending_of_holes(
     asking: Asking, node: Node, queue: AnswerQueue, monkeypatch: pytest.MonkeyPatch, hangs: bool
 ) -> None:
+    """A node that hangs is waited for at each of three tries: some five seconds."""
     monkeypatch.setattr(rpc, "CALL_MOST_S", 0.4)
     node.hangs = hangs
     heavy = [asyncio.create_task(asking.wallet(each)) for each in HEAVY]
