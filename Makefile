@@ -23,7 +23,7 @@ run: $(READY)  ## set up, then run the whole pipeline on a simulated chain
 test: $(READY)  ## set up, then run every test; BROKERS=both for those of agents and ingest twice
 	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 2 --dist loadfile --brokers $(or $(BROKERS),one)
 
-test-fast: $(READY)  ## units only: tests that start no process; some 75 seconds on two cores
+test-fast: $(READY)  ## units only: tests that start no process; some 55 seconds on two cores
 	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -q -n auto --dist loadfile -m 'not slow and not processes and not node' \
 		--hypothesis-profile fast --ignore tests/integration
 
