@@ -39,6 +39,9 @@ from tests.support.waiting import WITHIN_S, eventually
 
 SOLTAPE = [sys.executable, "-m", "infra.cli"]
 MEMORY_BYTES = 5 * 1024**3 // 2  # 1.7 GiB after a minute; a slow machine looks later
+# Transactions a second where they do not matter: at the default of 300 the commands that a test
+# runs wait for the CPU.
+CALM = ("--rate", "20")
 
 pytestmark = pytest.mark.slow
 
@@ -248,7 +251,7 @@ def demo_key(up):
 
 
 def test_from_nothing_to_swaps_and_back_to_nothing(start, tmp_path):
-    up = start()
+    up = start(*CALM)
     swap = up.first_swap()
     assert swap["kind"] == "swap"
 
@@ -304,7 +307,7 @@ def test_from_nothing_to_swaps_and_back_to_nothing(start, tmp_path):
 
 
 def test_swaps_go_on_after_the_broker_was_killed(start):
-    up = start()
+    up = start(*CALM)
     up.until(lambda: lines_with_swaps(up))
     broker = next(process for process in up.processes() if "kafka" in process.cmdline())
     broker.kill()
@@ -316,7 +319,7 @@ def test_swaps_go_on_after_the_broker_was_killed(start):
 
 
 def test_a_chain_that_ends_ends_the_tape_and_the_next_one_has_nothing_of_it(start):
-    up = start()
+    up = start(*CALM)
     up.until(lambda: lines_with_swaps(up))
 
     key = up.run("keys", "create", "--name", "mine").stdout.strip()
@@ -407,7 +410,7 @@ def test_stores_alone_serve_what_they_keep(start):
 
 
 def test_nothing_outlives_a_supervisor_that_is_killed_and_the_folder_can_be_used_again(start):
-    up = start()
+    up = start(*CALM)
     up.until(lambda: lines_with_swaps(up))
     key = up.run("keys", "create", "--name", "mine").stdout.strip()
     processes = up.processes()
@@ -415,7 +418,7 @@ def test_nothing_outlives_a_supervisor_that_is_killed_and_the_folder_can_be_used
     up.popen.wait(60)
     _, alive = psutil.wait_procs(processes, timeout=240)
     assert not [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
-    again = start()
+    again = start(*CALM)
     again.until(lambda: lines_with_swaps(again))
     # The tape began anew, the keys did not.
     _, trending = first_request(again)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,16 +10,16 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, StorageState, expect, sync_playwright
+from playwright.sync_api import Browser, StorageState, expect
 
 from infra.bench.roles import stack
 from infra.local.running import addresses
-from tests.support import npm
+from tests.support import chromium, npm
 from tests.support.dashboard import SEED, STRANGER, Up, Visit
 from tests.support.waiting import eventually
 
 ACCESSIBILITY = Path(__file__).parent / "accessibility"
-RATE = 30  # transactions a second: two test processes and a browser share the machine
+RATE = 10  # transactions a second: two test processes and a browser share the machine
 STARTS_WITHIN_S = 400  # on a busy machine
 WIDE = {"width": 1440, "height": 900}
 
@@ -29,34 +28,17 @@ expect.set_options(timeout=60_000)
 Look = Callable[..., Visit]
 
 
-@pytest.fixture(scope="session")
-def chromium() -> str:
-    """Where Debian's Chromium is."""
-    executable = shutil.which("chromium")
-    if executable is None:
-        npm.missing("Chromium is not installed: apt-get install chromium")
-    return str(executable)
-
-
 @pytest.fixture(scope="package")
-def browser(chromium: str) -> Iterator[Browser]:
-    """Chromium, without a window. Not for the session: while it is there, a loop runs in this
-    thread, and no test may run one of its own.
+def browser() -> Iterator[Browser]:
+    """Chromium. Not for the session: while it is there, a loop runs in this thread, and no test may
+    run one of its own.
     """
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=chromium,
-            args=[
-                *("--no-sandbox", "--disable-dev-shm-usage"),  # as root, in a container
-                f"--host-resolver-rules=MAP {STRANGER} 127.0.0.1",
-            ],
-        )
+    with chromium.launched(f"--host-resolver-rules=MAP {STRANGER} 127.0.0.1") as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="package")
-def up(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+def up(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     """The product, running, when it has something to show; one for all files of this folder.
 
     Not for the session: other tests would share the machine with it until their end.

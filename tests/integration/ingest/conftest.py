@@ -278,7 +278,10 @@ class Node:
         self, tls: grpc.ServerCredentials | None = None
     ) -> AsyncIterator[dict[str, str]]:
         """Serve gRPC and RPC; yields the settings that lead here."""
-        server = grpc.aio.server(compression=grpc.Compression.Gzip)
+        # As nodes are: they end no stream whose client pings while they are slow to send.
+        server = grpc.aio.server(
+            options=[("grpc.http2.max_ping_strikes", 0)], compression=grpc.Compression.Gzip
+        )
         handler = grpc.stream_stream_rpc_method_handler(
             self.subscribe,
             request_deserializer=geyser.SubscribeRequest.FromString,

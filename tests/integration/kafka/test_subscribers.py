@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import shutil
 import subprocess
 import threading
 import time
@@ -36,7 +35,6 @@ from confluent_kafka.admin._scram import (
     UserScramCredentialUpsertion,
 )
 from confluent_kafka.cimpl import NewPartitions, NewTopic
-from playwright.sync_api import sync_playwright
 from pydantic import SecretStr
 from redis import Redis
 
@@ -56,7 +54,7 @@ from schemas.plans import BUSINESS, ENTERPRISE, KAFKA, PRO
 from schemas.proto.tape_pb2 import Side, Swap
 from schemas.times import DAY_MS, HOUR_MS
 from schemas.topics import ALL, Topic
-from tests.support import npm, subscriber_document
+from tests.support import chromium, npm, subscriber_document
 from tests.support.api.issuing import issuing as identity
 from tests.support.api.served import served
 from tests.support.api.signing_in import Person, query_of, signin_settings
@@ -548,20 +546,14 @@ def test_the_page_issues_what_reads_and_what_is_revoked_reads_no_more(kafka, pag
 @pytest.mark.node
 def test_a_reader_makes_copies_and_revokes_credentials_in_a_browser(page, request):
     """Chromium, in a browser that is signed in; axe-core looks at all of it."""
-    executable = shutil.which("chromium")
-    if executable is None:
-        npm.missing("Chromium is not installed: apt-get install chromium")
     axe = npm.installed(request, "accessibility", ACCESSIBILITY, "axe-core")
     script = (axe / "node_modules" / "axe-core" / "axe.min.js").read_text()
     done = page.served.run("users", "plan", page.account()["user"]["id"], "business")
     assert done.returncode == 0
     url = page.served.url
     [(cookie, value)] = page.client.cookies.items()
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(
-            executable_path=executable, args=["--no-sandbox", "--disable-dev-shm-usage"]
-        )
-        context = chromium.new_context(permissions=["clipboard-read", "clipboard-write"])
+    with chromium.launched() as browser:
+        context = browser.new_context(permissions=["clipboard-read", "clipboard-write"])
         context.set_default_timeout(60_000)
         context.add_cookies([{"name": cookie, "value": value, "url": url}])
         tab = context.new_page()
@@ -591,7 +583,6 @@ def test_a_reader_makes_copies_and_revokes_credentials_in_a_browser(page, reques
         end.click()
         end.click()
         row.wait_for(state="detached")
-        chromium.close()
     assert page.account()["kafka"]["credentials"] == []
 
 

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import time
@@ -19,12 +18,12 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 from infra.local.identity import CLIENT_ID
 from infra.local.process import free_port
 from tests.integration.api.mcp.test_python_client import session_of
-from tests.support import npm
+from tests.support import chromium, npm
 from tests.support.api.served import Served
 from tests.support.api.signing_in import Certified
 from tests.support.systems import bound
@@ -42,15 +41,8 @@ ACCESSIBILITY = Path(__file__).parents[2] / "dashboard" / "accessibility"
 @pytest.fixture(scope="module")
 def browser(own: Served, api: Served) -> Iterator[Browser]:
     """Chromium, after what it looks at: while it is there no other loop may run in this thread."""
-    executable = shutil.which("chromium")
-    if executable is None:
-        npm.missing("Chromium is not installed: apt-get install chromium")
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(
-            executable_path=executable, args=["--no-sandbox", "--disable-dev-shm-usage"]
-        )
-        yield chromium
-        chromium.close()
+    with chromium.launched() as launched:
+        yield launched
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 // What a page of a stranger tries against the ports of this machine; reports what it could read.
 
-const WAIT_MS = 1_500;
+const WAIT_MS = 3_000; // several ports are tried at once
 
 const within = (promise) =>
   Promise.race([promise, new Promise((done) => setTimeout(() => done("silence"), WAIT_MS))]);
@@ -71,6 +71,11 @@ function submitted(address, name, value) {
 // Of the payment facilitator and the identity provider: what is read there, and what does something.
 const READ_FROM = ["/supported", "/.well-known/openid-configuration", "/jwks", "/authorize"];
 const SENT_TO = ["/verify", "/settle", "/token", "/authorize"];
+
+/** Try everything at addresses `[host, port, texts]`; returns what `attack` does, by address. */
+function attackAll(targets) {
+  return Promise.all(targets.map(([host, port, texts]) => attack(host, port, texts)));
+}
 
 /** Try everything at one port of a host; returns `[[what, outcome], ...]`. */
 async function attack(host, port, texts) {
