@@ -250,19 +250,24 @@ class Query:
         return self._opened
 
     def _preamble(self) -> Iterator[str]:
+        scope = self._scope
         # The embedded engine keeps no query log, so the comment is free to carry the tag.
-        yield _set({**self._defaults, "log_comment": self._scope.tag})
-        yield f"USE {CURRENT_DATABASE}"
-        yield from self._scope.earlier
-        if self._scope.database == FILES_DATABASE:
+        settings = {**self._defaults, "log_comment": scope.tag}
+        database = scope.database
+        if not database or database == FILES_DATABASE:
+            database = CURRENT_DATABASE
+        if scope.earlier:
+            yield _set(settings)
             yield f"USE {CURRENT_DATABASE}"
-        elif self._scope.database:
-            yield f"USE {_identifier(self._scope.database)}"
-        settings = {k: v for k, v in self._scope.settings.items() if k != "log_comment"}
+            yield from scope.earlier
+            settings = {}
+        if scope.database or not scope.earlier:
+            yield f"USE {_identifier(database)}"
+        settings |= {k: v for k, v in scope.settings.items() if k != "log_comment"}
+        # One statement: each costs 0.3 ms. Of a setting that is there twice the last one holds.
+        settings |= scope.fixed
         if settings:
             yield _set(settings)
-        if self._scope.fixed:
-            yield _set(self._scope.fixed)
 
 
 def require_format(name: str) -> None:

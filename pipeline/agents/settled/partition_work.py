@@ -343,9 +343,14 @@ class PartitionWork:
                 await tick()
                 self._ticked = True
 
+    @property
+    def has_unwritten(self) -> bool:
+        """Whether there is something to be taken."""
+        return bool(self._unwritten or self._ticked)
+
     async def take(self) -> Taken | None:
         """Take what is due to be written, None where there is nothing."""
-        if not (self._unwritten or self._ticked):
+        if not self.has_unwritten:
             return None
         async with self.lock:
             if self._books is None or self.applied is None or self.reopen is not None:
