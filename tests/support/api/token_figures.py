@@ -89,6 +89,10 @@ class TokenFigures:
         is_nft = token.get("decimals") == 0 and token.get("token_program") == PROGRAM_2022
         return self.coins.get(mint) or (NFT if is_nft else None)
 
+    def may_be_closed(self, mint: str, answer: Figures) -> bool:
+        """Return whether the RPC may have had nothing: the NFT of a position ends with it."""
+        return self._coin(mint) is NFT and answer["supply_source"] is None
+
     def supply(self, mint: str) -> Figures:
         """Return the supply in a token's creation."""
         token = self._known.markets.tokens[mint]
