@@ -77,8 +77,8 @@ class Session:
         for profile, factor in (("fast", 1), ("gate", MORE_EXAMPLES)):
             ended = trial.attempt(mutant.module, code, tests, seconds * factor, profile, self._root)
             if ended.noticed:
-                said = TIMED_OUT if ended.timed_out else ended.said
-                return self._result(TestOutcome.KILLED, said or f"exit {ended.status}", mutant)
+                otherwise = TIMED_OUT if ended.timed_out else f"exit {ended.status}"
+                return self._result(TestOutcome.KILLED, ended.said or otherwise, mutant)
         return self._result(TestOutcome.SURVIVED, "", mutant)
 
     def _result(self, outcome: TestOutcome, said: str, mutant: Mutant) -> WorkResult:

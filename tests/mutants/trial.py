@@ -7,6 +7,7 @@ the product it imports itself. Programs that a test starts run the product as it
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import os
@@ -114,6 +115,7 @@ def fork(
     if pid == 0:
         status = 70
         try:
+            gc.freeze()  # pytest collects garbage at its end: not the parent's, which may be large
             os.setsid()
             os.close(reading)
             os.chdir(root)
