@@ -106,8 +106,8 @@ from pipeline.chaos.run import Run
     "only",
     multiple=True,
     type=click.Choice(sorted(DECK)),
-    help="Kill only this role; may be repeated. redis-lost empties Redis and rebuilds it; "
-    "clickhouse-lost empties ClickHouse some time after a backup and restores that; "
+    help="Kill only this role, at least once; may be repeated. redis-lost empties Redis and "
+    "rebuilds it; clickhouse-lost empties ClickHouse some time after a backup and restores that; "
     "bad-value spoils a stored value, waits until its wallet or mint is in quarantine, and "
     "rebuilds; accounts-hole breaks all streams of accounts, or one of two, for longer than a node "
     "and RPC remember: coverage must be withdrawn, health name it, and all be covered again.",

@@ -36,6 +36,7 @@ DECK: Final = {
     BAD_VALUE: 1,
     ACCOUNTS_HOLE: 1,
 }
+ALONE: Final = frozenset({REDIS_LOST, CLICKHOUSE_LOST, BAD_VALUE, ACCOUNTS_HOLE})
 PAIRS: Final = 0.25  # of kills that hit two roles at once
 PAUSE_S: Final = 5.0  # between a recovery and the next kill, on average
 LONGEST_DOWN_S: Final = 3.0
@@ -77,6 +78,7 @@ class Faults:
             for _ in range(times)
         ]
         self._deck: list[str] = []
+        self._owed = {*only} & {*self._cards}  # what was asked for, and has not happened
         self._random = Random(report.seed)  # noqa: S311 - reproducible, not secret
 
     async def lose_slots(self) -> None:
@@ -92,15 +94,16 @@ class Faults:
     async def strike(
         self, between: Callable[[], Awaitable[None]], until_covered: Callable[[], Awaitable[None]]
     ) -> None:
-        """Kill roles for as long as the run lasts; calls `between` before each kill.
+        """Kill roles for as long as the run lasts, and until all that was asked for has happened.
 
-        `until_covered` waits until the accounts are covered that were asked for. Raises
-        RoleFailed, and TimeoutError where a role makes no progress after a kill.
+        Calls `between` before each kill. `until_covered` waits until the accounts are covered that
+        were asked for. Raises RoleFailed, and TimeoutError where a role makes no progress after a
+        kill.
         """
         report = self._report
         recoveries: list[float] = []
         began = time.monotonic()
-        while (elapsed := time.monotonic() - began) < report.minutes * 60:
+        while (elapsed := time.monotonic() - began) < report.minutes * 60 or self._owed:
             await between()
             await asyncio.sleep(self._random.expovariate(1 / PAUSE_S))
             roles = [ACCOUNTS_HOLE] if self._lacks_hole(elapsed) else self._choose()
@@ -164,7 +167,7 @@ class Faults:
         )
         before = await self._watch.reached(ACCOUNTS[0])
         await self._watch.recovered(before, RECOVER_S)
-        self._report.count(hole)
+        self._count(hole, ACCOUNTS_HOLE)
 
     async def _lose_redis(self) -> None:
         """Empty Redis under the agents, and rebuild the books from ClickHouse and the log."""
@@ -180,7 +183,7 @@ class Faults:
         await self._fleet.rebuild()
         await self._fleet.start(*settled)
         await self._watch.recovered(before, RECOVER_S)
-        self._report.count(REDIS_LOST)
+        self._count(REDIS_LOST)
 
     async def _lose_clickhouse(self) -> None:
         """Lose ClickHouse some time after a backup, and bring it back as documented.
@@ -207,7 +210,7 @@ class Faults:
         await fleet.rebuild("--from-checkpoint")
         await fleet.start(*keepers)
         await self._watch.recovered(before, RECOVER_S)
-        self._report.count(CLICKHOUSE_LOST)
+        self._count(CLICKHOUSE_LOST)
 
     def _keepers(self) -> list[str]:
         """Return the agents that keep books."""
@@ -282,7 +285,7 @@ class Faults:
             await self._watch.recovered(before, RECOVER_S)
         finally:
             await redis.aclose()
-        self._report.count(BAD_VALUE)
+        self._count(BAD_VALUE)
 
     async def _pause(self, role: str) -> None:
         """Pause an ingest until the other one publishes; then its writes must be refused."""
@@ -294,21 +297,29 @@ class Faults:
                 await self._watch.recovered(before, RECOVER_S)
         self._report.count(f"{role} paused")
 
+    def _count(self, fault: str, role: str = "") -> None:
+        self._report.count(fault)
+        self._owed.discard(role or fault)
+
     def _choose(self) -> list[str]:
-        """Deal one role or two; of a group any of its processes."""
+        """Deal one role or two, of a group any of its processes; what is no kill comes alone."""
         count = 1 + (self._random.random() < PAIRS)
         chosen: dict[str, str] = {}  # role -> process
-        while len(chosen) < min(count, len({*self._cards})):
+        while len(chosen) < min(count, len({*self._cards})) and not chosen.keys() & ALONE:
             if not self._deck:
                 self._deck = list(self._cards)
                 self._random.shuffle(self._deck)
             role = self._deck.pop()
+            if role in ALONE and chosen:
+                self._deck.append(role)
+                break
             names = [name for name, group in self._plan.workers.items() if group == role] or [role]
             if role == "ingest":
                 names = list(self._plan.ingests)
             if role == "redis":
                 names = list(self._plan.redis)
             chosen.setdefault(role, self._random.choice(names))
+        self._owed -= chosen.keys() - ALONE
         return list(chosen.values())
 
     async def fill_redis(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 from pipeline.chaos.differences import Differences
 from pipeline.chaos.stores import Row, Stored
@@ -40,51 +40,62 @@ _FUNDING: Final = {
 }
 
 
+Key = tuple[str, int, int, str]
+"""Signature, index of the event, slot, wallet: a wallet of a torn slot or hole is excused."""
+
+
 def perps(slots: Iterable[Slot], stored: Stored, found: Differences) -> None:
     """Compare what became of positions, funding, and the gaps of logs that were cut off."""
-    changes: dict[tuple[str, int, int], Row] = {}
-    payments: defaultdict[tuple[str, int, int], list[Row]] = defaultdict(list)
-    lost: defaultdict[tuple[str, int], set[str]] = defaultdict(set)
+    changes: dict[Key, Row] = {}
+    payments: defaultdict[Key, list[Row]] = defaultdict(list)
+    lost: set[tuple[str, int, str]] = set()
     for slot in slots:
         for tx in slot.transactions:
             place = {"tx_index": tx.tx_index, "block_time": slot.block_time_ms}
             for event in tx.perps:
-                changes[tx.signature, event["cpi_index"], slot.slot] = place | _change(event)
+                key = tx.signature, event["cpi_index"], slot.slot, event["wallet"]
+                changes[key] = place | _change(event)
             for event in tx.funding:
                 if event["lost"]:
-                    lost[tx.signature, slot.slot].add(event["wallet"])
+                    lost.add((tx.signature, slot.slot, event["wallet"]))
                 else:
-                    key = tx.signature, event["event_index"], slot.slot
+                    key = tx.signature, event["event_index"], slot.slot, event["wallet"]
                     payments[key].append(place | _payment(event))
-    found.maps("perp change", changes, _by_identity(stored.rows.get("perp_changes", ()), changes))
-    stored_payments: defaultdict[tuple[str, int, int], list[Row]] = defaultdict(list)
+    stored_changes: dict[Key, Row] = {}
+    for row in stored.rows.get("perp_changes", ()):
+        names = changes.get(_key(row), row)
+        stored_changes[_key(row)] = {name: row[name] for name in names}
+    found.maps("perp change", changes, stored_changes)
+    stored_payments: defaultdict[Key, list[Row]] = defaultdict(list)
     for row in sorted(stored.rows.get("funding_payments", ()), key=lambda row: row["log_index"]):
-        key = row["signature"], row["event_index"], row["slot"]
-        names = next(iter(payments.get(key, [{}])))
-        stored_payments[key].append({name: row[name] for name in names})
+        names = next(iter(payments.get(_key(row), [{}])))
+        stored_payments[_key(row)].append({name: row[name] for name in names})
     found.maps("funding payment", payments, stored_payments)
     _gaps(lost, stored, found)
 
 
-def _gaps(lost: dict[tuple[str, int], set[str]], stored: Stored, found: Differences) -> None:
-    """Compare which transactions have gaps, and whether they are about all who lost payments."""
+def _gaps(lost: set[tuple[str, int, str]], stored: Stored, found: Differences) -> None:
+    """Compare whether all who lost payments have a gap, and no other transaction has one."""
     named: defaultdict[tuple[str, int], set[str]] = defaultdict(set)
     for row in stored.rows.get("perp_gaps", ()):
         named[row["signature"], row["slot"]].add(row["wallet"])
+    cut = {(signature, slot) for signature, slot, _ in lost}
     found.maps(
         "cut log",
         dict.fromkeys(lost, True),
-        {key: "" in wallets or lost.get(key, set()) <= wallets for key, wallets in named.items()},
+        {
+            **{key: True for key in lost if not named[key[:2]].isdisjoint(("", key[2]))},
+            **{
+                (*place, ""): True
+                for place, wallets in named.items()
+                if wallets and place not in cut
+            },
+        },
     )
 
 
-def _by_identity(rows: Iterable[Row], wanted: dict[tuple[str, int, int], Row]) -> dict[Any, Row]:
-    found = {}
-    for row in rows:
-        key = row["signature"], row["event_index"], row["slot"]
-        names = wanted.get(key, row)
-        found[key] = {name: row[name] for name in names}
-    return found
+def _key(row: Row) -> Key:
+    return row["signature"], row["event_index"], row["slot"], row["wallet"]
 
 
 def _change(event: Row) -> Row:

@@ -124,10 +124,12 @@ STORED: dict[str, list[Row]] = {
 }
 
 
-def differences(tmp_path: Path, stored: dict[str, list[Row]]) -> Differences:
+def differences(
+    tmp_path: Path, stored: dict[str, list[Row]], unknowable: frozenset[object] = frozenset()
+) -> Differences:
     path = tmp_path / "truth.jsonl"
     path.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in TRUTH))
-    found = Differences()
+    found = Differences(unknowable=unknowable)
     perps(read(path), Stored(rows=stored), found)
     return found
 
@@ -168,6 +170,16 @@ def test_what_is_missing_or_twice_is_found(tmp_path: Path, table: str) -> None:
     if table == "funding_payments":
         twice = [*STORED[table], {**STORED[table][0], "log_index": 2}]
         assert differences(tmp_path, STORED | {table: twice}).total == 1
+
+
+@pytest.mark.parametrize(("table", "wallet"), list(zip(STORED, WALLETS, strict=True)))
+def test_what_rests_on_a_hole_is_excused_for_its_own_wallet(
+    tmp_path: Path, table: str, wallet: str
+) -> None:
+    without = STORED | {table: []}
+    found = differences(tmp_path, without, frozenset({wallet}))
+    assert (found.total, found.excused) == (0, 1)
+    assert differences(tmp_path, without, frozenset({*WALLETS} - {wallet})).total == 1
 
 
 def test_a_rolled_back_slot_names_the_wallets_of_its_perps(tmp_path: Path) -> None:
