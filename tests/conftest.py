@@ -17,6 +17,9 @@ from tests.support.exploring import register_profiles  # noqa: E402 - rewritten 
 
 register_profiles()
 
+# Half the CPU of a Java program that lives for a minute is its second compiler's.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
+
 ONE_AT_A_TIME = ("tests/integration/dashboard/", "tests/integration/test_up.py")
 """Files that run one after the other: each starts the whole product, most a browser too."""
 

@@ -100,13 +100,13 @@ async def test_clickhouse_from_a_backup_and_keys_from_an_export_are_as_they_were
     tmp_path: Path,
 ) -> None:
     folder, backup = tmp_path / "data", tmp_path / "backups" / "today"
-    planned = plan(folder, Chain(seed=21, rate=60.0, minutes=1.0), "embedded")
+    planned = plan(folder, Chain(seed=21, rate=25.0, minutes=1.0), "embedded")
     settings = planned.settings
     drill = Drill(planned)
     fleet, watch = drill.fleet, drill.watch
     try:
         await fleet.start("kafka", "clickhouse", "redis")
-        await fleet.start(*planned.workers, "ingest", "chain")
+        await fleet.start(*drill.books, "ingest", "chain")
         await drill.command("keys", "create", "--name", "kept")
         await drill.slots(8)
         await drill.command("clickhouse", "backup", str(backup), fails="is in use by process")
@@ -131,7 +131,7 @@ async def test_clickhouse_from_a_backup_and_keys_from_an_export_are_as_they_were
         last = await last_settled(planned)
         await drill.until_all_there(last)
 
-        await fleet.end(*planned.workers)
+        await fleet.end(*drill.books)
         await fleet.kill("clickhouse")
         shutil.rmtree(folder / "clickhouse")
         redis = connect_redis(settings)

@@ -26,10 +26,10 @@ CHAOS = (sys.executable, "-m", "infra.cli", "chaos")
     [("embedded", 11, 1), pytest.param("apache", 12, 2, marks=pytest.mark.apache)],
 )
 def test_a_short_run_loses_and_doubles_nothing(broker: str, seed: int, workers: int) -> None:
-    options = ["--seed", str(seed), "--minutes", "0.5", "--rate", "40", "--broker", broker]
+    options = ["--seed", str(seed), "--minutes", "0.5", "--rate", "25", "--broker", broker]
     options += ["--workers", str(workers)]
     if broker == "apache":  # with the lane of accounts it is more than a small machine runs
-        options.append("--no-accounts")
+        options += ["--no-accounts", "--no-rebuild"]
     run = subprocess.run([*CHAOS, *options], capture_output=True, text=True, timeout=1_500)
     [line] = run.stdout.splitlines()  # and nothing beside it
     report = json.loads(line)
@@ -37,7 +37,8 @@ def test_a_short_run_loses_and_doubles_nothing(broker: str, seed: int, workers: 
         pytest.skip(report["failure"])
     assert run.returncode == 0, run.stderr[-4000:] + line
     assert report["differences"] == 0
-    assert report["replay_changed"] == report["rebuild_changed"] == 0
+    assert report["replay_changed"] == 0
+    assert report["rebuild_changed"] == (0 if broker == "embedded" else None)
     assert report["kills"]  # how many depends on how fast the machine recovers
     assert report["swaps"] > 1_000
     assert report["slots"] > 40

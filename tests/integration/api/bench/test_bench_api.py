@@ -124,6 +124,8 @@ def test_the_command_prints_one_line(monkeypatch):
     monkeypatch.setattr(measures, "HOT", HOT[:1])
     monkeypatch.setattr(measures, "CLICKHOUSE", CLICKHOUSE[:1])
     monkeypatch.setattr(measure, "ASKED", ASKED[:1])
+    monkeypatch.setattr(data, "WALLETS", 40)
+    monkeypatch.setattr(measure, "RATE", 20.0)
     ended = CliRunner().invoke(api, ["--quick", "--swaps", "10000", "--scale", "2"])
     assert ended.exit_code == 0, ended.output
     line = orjson.loads(ended.stdout)
