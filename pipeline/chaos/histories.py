@@ -79,19 +79,10 @@ def _gaps(lost: set[tuple[str, int, str]], stored: Stored, found: Differences) -
     named: defaultdict[tuple[str, int], set[str]] = defaultdict(set)
     for row in stored.rows.get("perp_gaps", ()):
         named[row["signature"], row["slot"]].add(row["wallet"])
-    cut = {(signature, slot) for signature, slot, _ in lost}
-    found.maps(
-        "cut log",
-        dict.fromkeys(lost, True),
-        {
-            **{key: True for key in lost if not named[key[:2]].isdisjoint(("", key[2]))},
-            **{
-                (*place, ""): True
-                for place, wallets in named.items()
-                if wallets and place not in cut
-            },
-        },
-    )
+    cut = {key[:2] for key in lost}
+    there = {key for key in lost if named.get(key[:2], set()) & {"", key[2]}}
+    there |= {(*place, "") for place in named.keys() - cut}
+    found.maps("cut log", dict.fromkeys(lost, True), dict.fromkeys(there, True))
 
 
 def _key(row: Row) -> Key:
