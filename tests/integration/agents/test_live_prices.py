@@ -154,6 +154,7 @@ async def test_frames_are_the_events(lane, live, store):
     await lane.until(lambda: last_published(lane) == final_prices(lane))
     await frames_are_there(store, 300)
     await last_prices_are_there(lane, store)
+    await ends_with_all_published(lane, live)  # their last batches may be unread
 
     got = {}
     for record in lane.got[SWAPS.name]:
@@ -232,7 +233,9 @@ async def test_redis_away_stops_no_topic_and_misses_nothing(lane, live, store):
     await saved(store.client)
     store.kill()
     await lane.feed(600, per_second=600)
-    await lane.until(lambda: last_published(lane) == final_prices(lane))
+    await lane.until(
+        lambda: last_published(lane) == final_prices(lane) and len(lane.got[SWAPS.name]) >= 900
+    )
     assert len(lane.got[SWAPS.name]) == 900
     await live.until_metric("soltape_live_redis_away", lambda away: away == 1)
     await store.start()
@@ -314,6 +317,7 @@ async def test_sol_itself_has_the_reference_price(lane, live, store):
 
         await until(holds)
     await lane.until(lambda: last_published(lane) == final_prices(lane))
+    await ends_with_all_published(lane, live)
     updates = [tape_pb2.PriceUpdate.FromString(record.value) for record in lane.got[PRICES.name]]
     of_sol = [(u.price_sol, u.price_usd) for u in updates if u.mint == WSOL]
     assert of_sol == [(1.0, 150.0), (1.0, 151.25)]
