@@ -13,12 +13,14 @@ from api.history.service import HistoryService
 from api.metadata.service import MetadataService
 from api.positions.accounts_reader import AccountsReader
 from api.positions.by_mint import ByMint
+from api.positions.prices import PriceReader
 from api.positions.reader import Positions
 from api.positions.rewards import RewardsReader
 from api.positions.service import PositionService
 from api.stores.clients import Stores
 from api.stores.gaps import GapReader
 from api.system.service import SystemService
+from api.tokens.backing import Backing
 from api.tokens.pool_prices import PoolPrices
 from api.tokens.reader import TokenReader
 from api.tokens.service import TokenService
@@ -38,10 +40,11 @@ class Services:
         self._following = Following(self.stores, settings)
         accounts = AccountsReader(self.stores)
         pools = PoolPrices(self.stores, reader, accounts)
+        backing = Backing(self.stores)
         positions = Positions(
             accounts,
             ByMint(self.stores, accounts),
-            reader,
+            PriceReader(reader, pools, backing),
             RewardsReader(self.stores, self._following),
             self._following,
         )
@@ -51,7 +54,7 @@ class Services:
             raise SettingsError(str(error)) from None
         self.positions = PositionService(positions, slugs, registry.SLUGS)
         self.wallets = WalletService(
-            self.stores, reader, gaps, self._following, pools, self.positions.of_many
+            self.stores, reader, gaps, self._following, pools, backing, self.positions.of_many
         )
         self.analysis = AnalysisService(self.wallets.reader, self.positions)
         self.networth = NetWorthService(self.stores, self._following)

@@ -94,7 +94,7 @@ class Category(TypedDict):
     ]
     known_usd_micros: Annotated[str | None, about(IN_MICROS, "4000000000")]
     unknown_positions: Annotated[int, about("positions that `known_usd` lacks", 0)]
-    is_complete: Annotated[bool, about("all of its protocols could be read", True)]
+    is_complete: Annotated[bool, about("all of its routes could be read, none is pending", True)]
 
 
 class Meant(TypedDict):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Literal
@@ -15,8 +15,8 @@ from api.wallets.held import HeldAccount, HeldAccounts
 from schemas.amounts import text, usd
 from schemas.protocols.contract import Shape
 
-ShapeOf = Callable[[str, str], Shape]
-"""From slug and route to the shape of its positions."""
+ShapeOf = Callable[[str, str], Shape | None]
+"""From slug and route to the shape of its positions; None where no protocol's file has it."""
 
 _ORDER: Final = tuple(Shape)
 
@@ -92,27 +92,32 @@ def net_worth(holdings: Holdings, found: AggregatePositions, *, moved: bool) -> 
 
 def categories(found: AggregatePositions, shape_of: ShapeOf) -> list[Category]:
     """Return the positions by the shape of their routes; a shape without any is left out."""
-    complete = {each["protocol"]: each["is_complete"] for each in found["protocols"]}
-    by_shape: dict[Shape, list[PositionRecord]] = {shape: [] for shape in _ORDER}
-    slugs: dict[Shape, set[str]] = {shape: set() for shape in _ORDER}
+    by_shape: defaultdict[Shape | None, list[PositionRecord]] = defaultdict(list)
     for position in found["positions"]:
         by_shape[shape_of(position["protocol"], position["route"])].append(position)
-    for each in found["protocols"]:
-        for route in each["routes"]:
-            slugs[shape_of(each["protocol"], route)].add(each["protocol"])
+    unread = {
+        shape_of(each["protocol"], route)
+        for each in found["protocols"]
+        if not each["is_complete"]
+        for route in each["routes"]
+    }
+    pending = {shape_of(each["protocol"], each["route"]) for each in found["pending"]}
     return [
-        _category(shape, by_shape[shape], all(complete[slug] for slug in slugs[shape]))
+        _category(shape, own, is_read=shape not in unread, is_pending=shape in pending)
         for shape in _ORDER
-        if by_shape[shape]
+        if (own := by_shape[shape])
     ]
 
 
-def _category(shape: Shape, own: Sequence[PositionRecord], is_complete: bool) -> Category:
+def _category(
+    shape: Shape, own: Sequence[PositionRecord], *, is_read: bool, is_pending: bool
+) -> Category:
+    """Return a kind of positions; `is_pending`: a route of it is read by nothing yet."""
     known = [each for each in own if not has_unknown(each)]
     values = [each["value_usd_micros"] for each in known]
     priced = [int(each) for each in values if each is not None]
     known_micros = sum(priced) if priced else None
-    value = known_micros if is_complete and len(known) == len(own) else None
+    value = known_micros if is_read and len(known) == len(own) else None
     return {
         "category": shape.value,
         "position_count": len(own),
@@ -121,7 +126,7 @@ def _category(shape: Shape, own: Sequence[PositionRecord], is_complete: bool) ->
         "known_usd": usd(known_micros),
         "known_usd_micros": text(known_micros),
         "unknown_positions": len(own) - len(known),
-        "is_complete": is_complete,
+        "is_complete": is_read and not is_pending,
     }
 
 

@@ -108,7 +108,7 @@ class AccountsReader:
                 self._last_had.put(wallet, ahead)
         known = max(total, len(wanted)) if total > MOST_OF_WALLET else len(wanted)
         cold: list[tuple[StoredAccount, bytes, bytes]] = []
-        if known < MOST_ACCOUNTS and any(state.may_be_away for state in states.values()):
+        if known <= MOST_ACCOUNTS and any(state.may_be_away for state in states.values()):
             cold = await self._cold(wallet, packed if reading is None else reading.stored)
             known += len(cold)
         accounts: list[Account] = []

@@ -36,11 +36,26 @@ class AssetAnswer(TypedDict):
     amount: Annotated[float | None, about(IN_WHOLE, 25.0)]
     price_usd: Annotated[float | None, about("dollars for a whole token; null: no price", 150.0)]
     price_source: Annotated[
-        Literal["market", "protocol"] | None,
-        about("our price, as in holdings, or the one that the protocol last saw", "market"),
+        Literal["market", "pool", "par", "protocol"] | None,
+        about(
+            "`market`, `pool`: our price, as in holdings, of a market or by the pool that the "
+            "token is a share of; `par`: a dollar coin without a price; `protocol`: what the "
+            "protocol last saw, where ours is missing or not verified",
+            "market",
+        ),
+    ]
+    is_verified: Annotated[
+        bool,
+        about(
+            "whether the price counts: it is the protocol's, or the token is verified as in "
+            "holdings; what has another price is worth nothing in any sum",
+            True,
+        ),
     ]
     value_usd_micros: Annotated[str | None, about(IN_MICROS, "3750000000")]
-    value_usd: Annotated[float | None, about(IN_USD, 3750.0)]
+    value_usd: Annotated[
+        float | None, about(f"{IN_USD}; null: no amount, or no price that counts", 3750.0)
+    ]
 
 
 RewardsReason = Literal["pending", "limit", "not_asked", "too_many"]

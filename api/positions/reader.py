@@ -33,10 +33,10 @@ from api.positions.answers import (
 from api.positions.by_mint import ByMint, Found
 from api.positions.covering import covered_since, not_covered, once, programs_of
 from api.positions.driver import Failure, Outcome
-from api.positions.records import has_unknown, mints_of, record
+from api.positions.prices import PriceReader
+from api.positions.records import has_unknown, record
 from api.positions.rewards import Rewards, RewardsReader
 from api.positions.rounds import LaterRounds
-from api.tokens.reader import TokenReader
 from schemas.amounts import text as number_text
 from schemas.amounts import usd
 from schemas.protocols.clock import clock_of
@@ -89,14 +89,14 @@ class Positions:
         self,
         accounts: AccountsReader,
         by_mint: ByMint,
-        tokens: TokenReader,
+        prices: PriceReader,
         rewards: RewardsReader,
         following: Following,
     ) -> None:
         self._accounts = accounts
         self._rounds = LaterRounds(accounts)
         self._by_mint = by_mint
-        self._tokens = tokens
+        self._prices = prices
         self._rewards = rewards
         self._following = following
 
@@ -316,7 +316,7 @@ class Positions:
 
         The failure is noted in `read`.
         """
-        tokens = await self._tokens.read(mints_of(position for _, position in found))
+        prices = await self._prices.of([position for _, position in found])
         stakes = [each.account.address for _, each in found if each.stake is not None]
         rewards: Mapping[bytes, Rewards] = {}
         if stakes and read.epoch is not None and holder is not None:
@@ -326,7 +326,7 @@ class Positions:
             address = position.account.address
             try:
                 paid = rewards.get(address, (None, "not_asked"))
-                records.append(record(slug, position, tokens, paid))
+                records.append(record(slug, position, prices, paid))
             except Exception as error:
                 log.exception("a position cannot be answered", protocol=slug)
                 detail = f"the position cannot be answered ({type(error).__name__})"

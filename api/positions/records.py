@@ -1,14 +1,16 @@
 """From what a reading returns to what is answered: prices, worths and sums.
 
 An asset is worth our price, the same as in holdings, so that a deposit does not change what a
-wallet is worth. Where there is none it is worth what the protocol last saw. A sum whose parts are
-not all known is null: an unknown amount, or a debt without a price, which would pass for none. So
-are the sums of a position that lacks an account: what it has there is in none of its lines.
+wallet is worth. Where there is none that counts it is worth what the protocol last saw; else our
+price is shown, and worth nothing in any sum. A sum whose parts are
+not all known is null: an unknown amount, or a debt without a price, which would pass for none.
+Beside a debt so is the value where something that it is owed against has no price: what is left of
+it would be a loss. So are the sums of a position that lacks an account: what it has there is in
+none of its lines.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final, Literal
 
 from api.positions.answers import AssetAnswer, PositionRecord, StakeAnswer
@@ -23,8 +25,9 @@ from api.positions.blocks import (
     range_answer,
     voting_answer,
 )
+from api.positions.prices import Prices
 from api.positions.rewards import Rewards
-from api.tokens.reader import Token, Tokens
+from api.tokens.reader import Token
 from api.wallets.figures import worth_micros
 from schemas.amounts import MICROS, sol, text
 from schemas.protocols.contract import Asset, Position, Role, Stake
@@ -39,16 +42,13 @@ _BORROW: Final = Role.BORROW
 _REWARD: Final = Role.REWARD
 _SUPPLY: Final = Role.SUPPLY
 
-_PriceSource = Literal["market", "protocol"]
-
-
-def mints_of(positions: Iterable[Position]) -> set[str]:
-    """Return the mints whose prices are needed."""
-    return {address_text(asset.mint) for position in positions for asset in position.assets}
+_PriceSource = Literal["market", "pool", "par", "protocol"]
+# What sources of prices are named here; those that are left out are the market's.
+_SOURCES: Final[dict[str | None, _PriceSource]] = {"pool": "pool", "par": "par"}
 
 
 def record(
-    slug: str, position: Position, tokens: Tokens, paid: Rewards = (None, "not_asked")
+    slug: str, position: Position, prices: Prices, paid: Rewards = (None, "not_asked")
 ) -> PositionRecord:
     """Return a position as it is answered; `paid` are the rewards of a stake account."""
     assets: list[AssetAnswer] = []
@@ -56,13 +56,16 @@ def record(
     borrowed: int | None = None
     rewards: int | None = None
     unknown = set[Role]()  # of which an amount, or a debt's price, is not known
+    is_unpriced = False  # something that it has, but for rewards
     for asset in position.assets:
-        answer, micros = _asset(asset, tokens)
+        answer, micros = _asset(asset, prices)
         assets.append(answer)
         role = asset.role
         if micros is None:
             if asset.amount_raw is None or (role is _BORROW and asset.amount_raw != 0):
                 unknown.add(role if role in (_BORROW, _REWARD) else _SUPPLY)
+            elif role is not _REWARD and asset.amount_raw:
+                is_unpriced = True
         elif role is _BORROW:
             borrowed = micros if borrowed is None else borrowed + micros
         elif role is _REWARD:
@@ -74,7 +77,8 @@ def record(
         borrowed = None if _BORROW in unknown or position.missing else borrowed
         rewards = None if _REWARD in unknown or position.missing else rewards
     value = None
-    if not unknown and not (supplied is None and borrowed is None and rewards is None):
+    is_known = not unknown and not (borrowed and is_unpriced)
+    if is_known and not (supplied is None and borrowed is None and rewards is None):
         value = (supplied or 0) + (rewards or 0) - (borrowed or 0)
     account, market = position.account, position.market
     return {
@@ -115,26 +119,30 @@ def has_unknown(position: PositionRecord) -> bool:
         return False  # then it is known, and most are
     if _PARTIAL in position["unsupported_fields"]:
         return True
+    is_unpriced = False
     for each in position["assets"]:
         raw = each["amount_raw"]
         if raw is None:
             return True
-        if each["value_usd_micros"] is None and each["role"] == "borrow" and raw != "0":
-            return True
-    return False
+        if each["value_usd_micros"] is None and raw != "0":
+            if each["role"] == "borrow":
+                return True
+            is_unpriced = is_unpriced or each["role"] != "reward"
+    return is_unpriced and position["borrowed_usd_micros"] not in (None, "0")
 
 
-def _asset(asset: Asset, tokens: Tokens) -> tuple[AssetAnswer, int | None]:
+def _asset(asset: Asset, prices: Prices) -> tuple[AssetAnswer, int | None]:
     """Return an asset as it is answered, and its worth in millionths of a dollar."""
     # A hundred assets are in a large answer: each call here is half a per cent of it.
     mint, raw, decimals, symbol = address_text(asset.mint), asset.amount_raw, asset.decimals, None
-    token = tokens.by_mint.get(mint)
+    token = prices.tokens.by_mint.get(mint)
     if token is not None:
         about = token.facts.about
         symbol = about["symbol"]
         if decimals is None:
             decimals = about["decimals"]
-    price_usd, source, micros = _priced(asset, token, decimals)
+    is_verified = mint in prices.verified
+    price_usd, source, micros = _priced(asset, token, decimals, is_verified)
     answer: AssetAnswer = {
         "role": asset.role._value_,
         "mint": mint,
@@ -143,6 +151,7 @@ def _asset(asset: Asset, tokens: Tokens) -> tuple[AssetAnswer, int | None]:
         "amount": _whole(raw, decimals),
         "price_usd": price_usd,
         "price_source": source,
+        "is_verified": is_verified or source == "protocol",
         "value_usd_micros": None if micros is None else str(micros),
         "value_usd": None if micros is None else micros / MICROS,
     }
@@ -159,13 +168,24 @@ def _whole(amount_raw: int | None, decimals: int | None) -> float | None:
 
 
 def _priced(
-    asset: Asset, token: Token | None, decimals: int | None
+    asset: Asset, token: Token | None, decimals: int | None, is_verified: bool
 ) -> tuple[float | None, _PriceSource | None, int | None]:
-    """Return the price, where it comes from, and the worth in millionths of a dollar."""
+    """Return the price, where it comes from, and the worth in millionths of a dollar.
+
+    The protocol's price comes before one of ours that does not count, and before the dollar that a
+    dollar coin is taken for.
+    """
+    if asset.is_worthless:
+        return 0.0, "protocol", 0
     if token is not None and token.price is not None and (ours_usd := token.price.price_usd):
-        if asset.amount_raw is None or decimals is None:
-            return ours_usd, "market", None
-        return ours_usd, "market", _bounded(worth_micros(asset.amount_raw, 10**decimals, ours_usd))
+        source = _SOURCES.get(token.source, "market")
+        if asset.oracle_usd is None or (is_verified and source != "par"):
+            raw = asset.amount_raw
+            if raw is None or decimals is None or not is_verified:
+                return ours_usd, source, None
+            if token.pool_price is not None and raw >= 0:
+                return ours_usd, source, _bounded(token.pool_price.worth(raw)[1])
+            return ours_usd, source, _bounded(worth_micros(raw, 10**decimals, ours_usd))
     if asset.oracle_usd is None:
         return None, None, None
     price = number(asset.oracle_usd)

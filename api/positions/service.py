@@ -22,8 +22,8 @@ _ROUTES: Final = 1 << 10
 
 
 @lru_cache(_ROUTES)
-def _shape_of(protocol: Protocol, route: str) -> Shape:
-    return next(each.shape for each in protocol.routes if each.path == route)
+def _shape_of(protocol: Protocol, route: str) -> Shape | None:
+    return next((each.shape for each in protocol.routes if each.path == route), None)
 
 
 class PositionService:
@@ -37,6 +37,7 @@ class PositionService:
     ) -> None:
         """Serve the protocols of slugs; `known` are the slugs of all files."""
         self.slugs = slugs
+        self._known = known
         self.aggregates = aggregates(slugs, known)
         self._everything = everything(slugs, self.aggregates)
         self._positions = positions
@@ -79,9 +80,10 @@ class PositionService:
             wallet, self._everything, self.slugs, holder, renews=renews, reading=reading
         )
 
-    def shape_of(self, slug: str, route: str) -> Shape:
-        """Return the shape of a route that is served."""
-        return _shape_of(self.slugs[slug], route)
+    def shape_of(self, slug: str, route: str) -> Shape | None:
+        """Return the shape of a route, None where no file has it; it need not be served."""
+        protocol = self.slugs.get(slug) or self._known.get(slug)
+        return None if protocol is None else _shape_of(protocol, route)
 
     async def of_many(
         self, wallets: Sequence[str], names: Sequence[str]

@@ -1,16 +1,11 @@
-"""What wallets hold: SOL and tokens, with their worth.
-
-A token is verified where its value means something: one knows what it is, somebody traded it of
-late, and its pools hold enough, or trade enough, that somebody could sell; or where it is a share
-of a stake pool that holds as much. Money always is.
-"""
+"""What wallets hold: SOL and tokens, with their worth; verified ones count (`tokens.backing`)."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from api.http.errors import Problem
@@ -21,14 +16,9 @@ from api.wallets.answers import Holding, Holdings, HoldingsTotals, Native, Token
 from api.wallets.figures import Worth, priced, priced_at, worth
 from api.wallets.held import HeldAccount, HeldAccounts
 from infra.clickhouse.sql import load
-from schemas.amounts import LAMPORTS, MICROS, human, sol, text, usd
-from schemas.markets import QUARTERS_KEPT, unpack_head, window
+from schemas.amounts import MICROS, human, sol, text, usd
 from schemas.money import MONEY, SOL_DECIMALS
-from schemas.redis_keys import MARKET, mint_tag
 from schemas.solana.base58 import encode
-
-LEAST_LIQUIDITY_LAMPORTS: Final = 10 * LAMPORTS
-LEAST_VOLUME_LAMPORTS: Final = 100 * LAMPORTS  # of a day: concentrated pools disclose no liquidity
 
 _BEGINNING: Final = load(__package__, "tape_beginning")
 FRESH_FOR_S: Final = 30.0
@@ -63,59 +53,6 @@ class Beginning:
             for row in await self._stores.query(_BEGINNING, {}):
                 self._known = row["slot"], row["time_ms"]
         return self._known
-
-
-async def read_backed(stores: Stores, tokens: Tokens, mints: Iterable[str]) -> frozenset[str]:
-    """Return which mints have a price that somebody could sell at; raises Problem."""
-    backed, doubtful = set(), []
-    for mint in mints:
-        token = tokens.get(mint)
-        if token is not None and token.source == "live" and _is_known(token):
-            if _pooled_lamports(token) >= LEAST_LIQUIDITY_LAMPORTS:
-                backed.add(mint)
-            else:
-                doubtful.append(mint)
-    if doubtful:
-        series = await stores.ask(
-            [("HGET", MARKET.make(tag=mint_tag(mint), mint=mint), "quarters") for mint in doubtful]
-        )
-        for mint, quarters in zip(doubtful, series, strict=True):
-            if quarters:
-                day = window(quarters, tokens.now_ms // 60_000, QUARTERS_KEPT)
-                if day.buy_lamports + day.sell_lamports >= LEAST_VOLUME_LAMPORTS:
-                    backed.add(mint)
-    return frozenset(backed)
-
-
-async def read_backed_by_pools(
-    stores: Stores, tokens: Tokens, mints: Iterable[str]
-) -> frozenset[str]:
-    """Return which mints are shares of a pool that holds enough of what has such a price."""
-    pools = {
-        mint: pool
-        for mint in mints
-        if (token := tokens.get(mint)) is not None
-        and (pool := token.pool_price) is not None
-        and (pool.lamports or 0) >= LEAST_LIQUIDITY_LAMPORTS
-    }
-    sides = {each.mint: each for pool in pools.values() for each in pool.sides}
-    backed = await read_backed(stores, replace(tokens, by_mint=sides), sides)
-    return frozenset(
-        mint
-        for mint, pool in pools.items()
-        if all(each.mint in MONEY or each.mint in backed for each in pool.sides)
-    )
-
-
-def _is_known(token: Token) -> bool:
-    return bool(token.about["name"] or token.about["symbol"])
-
-
-def _pooled_lamports(token: Token) -> int:
-    if token.pooled_lamports is None:
-        head = token.packed_head
-        token.pooled_lamports = 0 if head is None else unpack_head(head)[0].liquidity_lamports or 0
-    return token.pooled_lamports
 
 
 @dataclass(slots=True)

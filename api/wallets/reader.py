@@ -21,6 +21,7 @@ from api.positions.answers import AggregatePositions
 from api.stores.caches import BoundedCache
 from api.stores.clients import Stores
 from api.stores.gaps import GapReader
+from api.tokens.backing import Backing
 from api.tokens.pool_prices import PoolPrices
 from api.tokens.reader import SOL_MINT, TokenReader, Tokens
 from api.wallets.answers import (
@@ -45,8 +46,6 @@ from api.wallets.holdings import (
     Wanted,
     holdings,
     holdings_totals,
-    read_backed,
-    read_backed_by_pools,
 )
 from api.wallets.known_position import KnownPosition
 from api.wallets.position_answers import (
@@ -184,6 +183,7 @@ class Wallets:
         gaps: GapReader,
         following: Following,
         pools: PoolPrices,
+        backing: Backing,
     ) -> None:
         self._stores = stores
         self._tokens = tokens
@@ -193,6 +193,7 @@ class Wallets:
         self._accounts = WalletAccountsReader(stores)
         self._mints = MintReader(stores)
         self._pools = pools
+        self._backing = backing
         self._beginning = Beginning(stores)
         # Of a wallet: mints that are not known, and vaults that its prices need.
         self._unknown: BoundedCache[str, tuple[list[str], Sequence[bytes]]] = BoundedCache(
@@ -313,8 +314,12 @@ class Wallets:
         many = await self._facts(known, sections, MOST_IN_BATCH)
         names = [name for section, name in OF_PROTOCOLS.items() if section in sections]
         of_protocols = await positions(known, names) if names else {}
-        least = min((facts.as_of() for facts in many), key=lambda each: each["as_of_slot"])
-        left = iter(many)
+        read: dict[str, BatchItem] = {}
+        for facts in many:
+            wallet = facts.state.wallet
+            read[wallet] = _item(facts, sections, of_protocols.get(wallet, {}))
+            await asyncio.sleep(0)  # fifty wallets are long enough to let others come in between
+        least = min(read.values(), key=lambda each: each["as_of_slot"])
         items: list[BatchItem] = []
         for wallet in wallets:
             if gaps.leaves_out_wallet(wallet):
@@ -327,8 +332,7 @@ class Wallets:
                     }
                 )
             else:
-                items.append(_item(next(left), sections, of_protocols.get(wallet, {})))
-            await asyncio.sleep(0)  # fifty wallets are long enough to let others come in between
+                items.append(read[wallet])
         return {
             "as_of_slot": least["as_of_slot"],
             "as_of_ms": least["as_of_ms"],
@@ -370,12 +374,12 @@ class Wallets:
         if mints or held:
             tokens = await self._tokens.read([SOL_MINT, *(mints | owned)])
         if held:
-            backed = await read_backed(self._stores, tokens, owned)
+            backed = await self._backing.of_markets(tokens, owned)
             await self._fill_in_decimals(held, states, tokens)
             pooled = replace(tokens, by_mint=tokens.by_mint.copy())
             decimals = {each.mint: each.decimals for wallet in held for each in wallet.tokens}
             vaults = await self._pools.price(pooled, decimals)
-            backed |= await read_backed_by_pools(self._stores, pooled, decimals)
+            backed |= await self._backing.of_pools(pooled, decimals)
         gaps = await self._gaps.read()
         return [
             Facts(
@@ -516,7 +520,12 @@ def _item(
     facts: Facts, sections: Collection[Section], of_protocols: Mapping[str, AggregatePositions]
 ) -> BatchItem:
     state = facts.state
-    as_of = facts.as_of()
+    own = {
+        section: of_protocols[OF_PROTOCOLS[section]]
+        for section in sections
+        if section in OF_PROTOCOLS
+    }
+    as_of = min((facts.as_of(), *own.values()), key=lambda each: each["as_of_slot"])
     item: BatchItem = {
         "as_of_slot": as_of["as_of_slot"],
         "as_of_ms": as_of["as_of_ms"],
@@ -534,8 +543,6 @@ def _item(
                 item["pnl"] = summary(state)
             case Section.PORTFOLIO:
                 item["portfolio"] = portfolio(facts)
-    for section in sections:
-        if section in OF_PROTOCOLS:
-            found = {section.value: of_protocols[OF_PROTOCOLS[section]]}
-            item.update(cast("BatchItem", found))
+    for section, found in own.items():
+        item.update(cast("BatchItem", {section.value: found}))
     return item

@@ -10,6 +10,7 @@ from api.http.encoding import Encoded
 from api.stores.caches import CachedAnswers, SingleFlight
 from api.stores.clients import Stores
 from api.stores.gaps import GapReader
+from api.tokens.backing import Backing
 from api.tokens.pool_prices import PoolPrices
 from api.tokens.reader import TokenReader
 from api.wallets.holdings import Wanted
@@ -29,10 +30,11 @@ class WalletService:
         gaps: GapReader,
         following: Following,
         pools: PoolPrices,
+        backing: Backing,
         positions: ReadAggregates,
     ) -> None:
         self._positions = positions
-        self.reader = self._wallets = Wallets(stores, tokens, gaps, following, pools)
+        self.reader = self._wallets = Wallets(stores, tokens, gaps, following, pools, backing)
         self._reads = SingleFlight()
         self._cached = CachedAnswers(KEPT_BYTES, FRESH_FOR_S)
 

@@ -136,6 +136,7 @@ class Asset:
     oracle_usd: Fraction | None = None  # of a whole token, as the protocol last saw it
     health_usd: Fraction | None = None  # likewise, in its health, where that differs
     weight: Fraction | None = None  # in its health: of a supply below 1, of a borrow above
+    is_worthless: bool = False  # whatever a market paid for it: it has matured
 
 
 class Stake(NamedTuple):

@@ -14,7 +14,6 @@ personal_yield_tracker}.rs`, `instructions/vault/{merge,collect_interest,collect
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from fractions import Fraction
 from struct import error
 from typing import Final, NamedTuple
 
@@ -59,7 +58,6 @@ _MOST: Final = 64  # emissions, farms and their trackers; an account has few
 _WHOLE_BPS: Final = 10_000
 _MINTS: Final = (MINT, MINT_2022, MINT_2022_EXTENDED)
 _TOKENS: Final = (TOKEN, TOKEN_2022, TOKEN_2022_EXTENDED)
-_NOTHING: Final = Fraction(0)
 _NO_VAULT: Final = "assets: the vault, which says what is deposited, is not known"
 _NO_MARKET: Final = "assets: the market, which says what is deposited, is not known"
 _NO_SUPPLY: Final = "assets.amount_raw: how many LP tokens the market has is not known"
@@ -293,7 +291,7 @@ def _tokens(vault: _Vault, held: Held, world: World) -> Iterator[Position]:
 
 def _yt(vault: _Vault, raw: int, over: bool) -> Asset:
     """Return a line of YT, which is worth nothing after maturity but what it has earned."""
-    return Asset(Role.SUPPLY, vault.yt, raw, oracle_usd=_NOTHING if over else None)
+    return Asset(Role.SUPPLY, vault.yt, raw, is_worthless=over)
 
 
 def _yield(

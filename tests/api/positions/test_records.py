@@ -11,8 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.http.encoding import encode
-from api.positions.records import mints_of, record
+from api.positions.prices import Prices
+from api.positions.records import has_unknown, record
+from api.tokens.answers import PriceSource
 from api.tokens.facts import facts
+from api.tokens.pool_price import PoolPrice
 from api.tokens.reader import Token, Tokens
 from schemas.prices import LastPrice
 from schemas.protocols.contract import (
@@ -33,14 +36,18 @@ COIN, DUST, UNKNOWN = (bytes([n]) * 32 for n in (1, 2, 3))
 ACCOUNT = Account(b"a" * 32, Kind("thing", b"p" * 32, size=1), 1, b"", 5)
 
 
-def tokens() -> Tokens:
-    price = LastPrice(0.01, 2.0, 1, 1, "")
-    coin = Token(text(COIN), facts(text(COIN), None, None), None, price, "live", b"")
-    return Tokens({coin.mint: coin}, 9, 9, 9, 150.0)
+def token(mint: bytes, price_usd: float, source: PriceSource = "live") -> Token:
+    price = LastPrice(price_usd / 150, price_usd, 1, 1, "")
+    return Token(text(mint), facts(text(mint), None, None), None, price, source, b"")
 
 
-def answered(*assets: Asset) -> Any:
-    return record("p99", Position("lending", ACCOUNT, assets=[*assets]), tokens())
+def prices(*of: Token, verified: bool = True) -> Prices:
+    known = {each.mint: each for each in of or (token(COIN, 2.0),)}
+    return Prices(Tokens(known, 9, 9, 9, 150.0), frozenset(known if verified else ()))
+
+
+def answered(*assets: Asset, of: Prices | None = None) -> Any:
+    return record("p99", Position("lending", ACCOUNT, assets=[*assets]), of or prices())
 
 
 def test_debts_are_taken_off() -> None:
@@ -71,9 +78,60 @@ def test_without_price_or_decimals_nothing_is_summed(asset: Asset) -> None:
     assert (found["supplied_usd"], found["value_usd"]) == (None, None)
 
 
-def test_all_mints_are_asked_for_once() -> None:
-    lines = [Asset(Role.SUPPLY, COIN, 1), Asset(Role.BORROW, COIN, 1), Asset(Role.REWARD, DUST, 1)]
-    assert mints_of([Position("a", ACCOUNT, assets=lines)]) == {text(COIN), text(DUST)}
+def test_a_price_that_is_not_verified_is_shown_and_in_no_sum() -> None:
+    """Anybody can make a token, trade it at any price, and send it or a lock of it to anybody."""
+    supply = Asset(Role.LOCKED, COIN, 10**12, 6)
+    found = answered(supply, of=prices(verified=False))
+    [asset] = found["assets"]
+    assert (asset["price_usd"], asset["price_source"]) == (2.0, "market")
+    assert (asset["is_verified"], asset["value_usd"]) == (False, None)
+    assert (found["supplied_usd"], found["value_usd"]) == (None, None)
+    assert not has_unknown(found)
+    owed = answered(supply, Asset(Role.BORROW, COIN, 1, 6), of=prices(verified=False))
+    assert (owed["borrowed_usd"], owed["value_usd"], has_unknown(owed)) == (None, None, True)
+    with_oracle = Asset(Role.SUPPLY, COIN, 10, 1, oracle_usd=Fraction(9))
+    [asset] = answered(with_oracle, of=prices(verified=False))["assets"]
+    assert (asset["price_source"], asset["value_usd"], asset["is_verified"]) == (
+        "protocol",
+        9.0,
+        True,
+    )
+
+
+def test_a_dollar_coin_is_taken_for_a_dollar_where_the_protocol_has_no_price() -> None:
+    of = prices(token(COIN, 1.0, "par"))
+    [asset] = answered(Asset(Role.SUPPLY, COIN, 10, 1), of=of)["assets"]
+    assert (asset["price_source"], asset["value_usd"]) == ("par", 1.0)
+    [asset] = answered(Asset(Role.SUPPLY, COIN, 10, 1, Fraction(9, 10)), of=of)["assets"]
+    assert (asset["price_source"], asset["value_usd"]) == ("protocol", 0.9)
+
+
+def test_a_share_of_a_pool_is_its_part_of_the_pool() -> None:
+    share = token(COIN, 1 / 3, "pool")
+    share.pool_price = PoolPrice(3, Fraction(7), Fraction(10**6), "", 1, 1, 1, 1)
+    [asset] = answered(Asset(Role.SUPPLY, COIN, 3, 0), of=prices(share))["assets"]
+    assert (asset["price_source"], asset["value_usd_micros"]) == ("pool", "1000000")
+
+
+def test_what_has_matured_is_worth_nothing_whatever_a_market_paid() -> None:
+    found = answered(Asset(Role.SUPPLY, COIN, 10**12, 6, is_worthless=True))
+    [asset] = found["assets"]
+    assert (asset["price_usd"], asset["price_source"], asset["value_usd"]) == (0.0, "protocol", 0.0)
+    assert found["value_usd"] == 0.0
+
+
+@pytest.mark.parametrize("role", [Role.SUPPLY, Role.LOCKED, Role.PENDING])
+def test_beside_a_debt_what_has_no_price_makes_no_value(role: Role) -> None:
+    """Else a loan against it would be a loss."""
+    debt = Asset(Role.BORROW, COIN, 5_000_000, 6)
+    found = answered(Asset(role, UNKNOWN, 7, 1), debt)
+    assert (found["supplied_usd"], found["borrowed_usd"], found["value_usd"]) == (None, 10.0, None)
+    assert has_unknown(found)
+    for other in (Asset(role, UNKNOWN, 0, 1), Asset(Role.REWARD, UNKNOWN, 7, 1)):
+        found = answered(other, debt)
+        assert (found["value_usd"], has_unknown(found)) == (-10.0, False)
+    alone = answered(Asset(role, UNKNOWN, 7, 1))
+    assert (alone["value_usd"], has_unknown(alone)) == (None, False)
 
 
 def test_an_amount_that_is_not_known_makes_no_sum() -> None:
@@ -98,7 +156,7 @@ def test_a_position_that_lacks_an_account_has_no_sums() -> None:
         Asset(Role.REWARD, COIN, 1_000_000, 6),
     ]
     lending = Position("lending", ACCOUNT, assets=lines, missing=[b"b" * 32])
-    found = record("p99", lending, tokens())
+    found = record("p99", lending, prices())
     names = ("supplied", "borrowed", "rewards", "value")
     assert [found[f"{name}_usd_micros"] for name in names] == [None] * 4
     assert [asset["value_usd"] for asset in found["assets"]] == [10.0, 2.0, 2.0]
@@ -108,7 +166,7 @@ def test_a_position_that_lacks_an_account_has_no_sums() -> None:
 
 def test_a_position_is_known_by_its_own_id() -> None:
     nft = bytes([9]) * 32
-    found = record("p99", Position("liquidity", ACCOUNT, id=nft), tokens())
+    found = record("p99", Position("liquidity", ACCOUNT, id=nft), prices())
     assert found["position_id"] == text(nft)
     assert answered()["position_id"] == text(ACCOUNT.address)
 
@@ -122,7 +180,7 @@ def test_health_range_and_locks_are_answered() -> None:
         locks=[Lock("vesting", 2**100, 5, 1_790_000_000_000)],
         unsupported_fields=["rewards: the farm is not known"],
     )
-    found = record("p99", position, tokens())
+    found = record("p99", position, prices())
     assert found["health"] == {
         "health_factor": 0.75,
         "ltv": 0.5,
@@ -156,7 +214,7 @@ def test_health_range_and_locks_are_answered() -> None:
 def test_at_risk_is_said_of_the_exact_ratio() -> None:
     just_below = Fraction(10**30 - 1, 10**30)
     for factor, at_risk in ((just_below, True), (Fraction(1), False), (None, None)):
-        health = record("p", Position("a", ACCOUNT, health=Health(factor, None, None)), tokens())
+        health = record("p", Position("a", ACCOUNT, health=Health(factor, None, None)), prices())
         assert health["health"] is not None
         assert health["health"]["at_risk"] is at_risk
 
@@ -165,7 +223,7 @@ def test_no_ratio_or_price_is_too_large_to_be_answered() -> None:
     huge = Fraction(10**400)
     position = Position("a", ACCOUNT, health=Health(huge, huge, 1 / huge))
     position.assets = [Asset(Role.SUPPLY, DUST, 2**64, 0, oracle_usd=huge)]
-    found = record("p", position, tokens())
+    found = record("p", position, prices())
     assert found["health"] is not None
     assert (found["health"]["health_factor"], found["health"]["liquidation_ltv"]) == (None, 0.0)
     assert found["assets"][0]["price_usd"] is None
@@ -194,6 +252,16 @@ def clear_sum(assets: list[Any]) -> int | None:
     return sum(known) if known else None
 
 
+def owed_against_unpriced(found: Any) -> bool:
+    """Return whether there is a debt beside something without a worth that is no reward."""
+    return int(found["borrowed_usd_micros"] or 0) != 0 and any(
+        each["role"] in ("supply", "locked", "pending")
+        and not each["value_usd_micros"]
+        and each["amount_raw"] != "0"
+        for each in found["assets"]
+    )
+
+
 @given(st.lists(ASSETS, max_size=5))
 @examples(300)
 def test_sums_are_those_of_the_assets_as_they_are_answered(assets: list[Asset]) -> None:
@@ -220,7 +288,7 @@ def test_sums_are_those_of_the_assets_as_they_are_answered(assets: list[Asset]) 
     for name, micros in parts.items():
         assert found[f"{name}_usd_micros"] == (None if micros is None else str(micros)), name
     value = None
-    if clear_sum(found["assets"]) is not None:
+    if clear_sum(found["assets"]) is not None and not owed_against_unpriced(found):
         value = sum(each or 0 for each in parts.values()) - 2 * (parts["borrowed"] or 0)
     assert found["value_usd_micros"] == (None if value is None else str(value))
 
@@ -233,7 +301,7 @@ def test_no_end_of_a_lock_is_too_late_or_early_to_be_answered() -> None:
         Lock("term", ends_slot=most),
     ]
     stake = Stake(None, "inactive", 0, None, None, "staker", 9, 9, (1 << 74), (1 << 64) - 1)
-    found = record("p99", Position("lending", ACCOUNT, locks=locks, stake=stake), tokens())
+    found = record("p99", Position("lending", ACCOUNT, locks=locks, stake=stake), prices())
     answer = orjson.loads(encode(found).body)
     assert [each["ends_slot"] for each in answer["locks"]] == [most, None, most]
     assert answer["locks"][1]["ends_ms"] == -most
@@ -274,6 +342,7 @@ def test_sums_are_those_of_the_lines(assets: list[Asset]) -> None:
         worths = [int(worth) for _, worth in of_role if worth is not None]
         sums[name] = sum(worths) if worths and not unknown else None
         is_known = is_known and not unknown
+    is_known = is_known and not owed_against_unpriced(found)
     value = None
     if is_known and any(each is not None for each in sums.values()):
         value = (sums["supplied"] or 0) + (sums["rewards"] or 0) - (sums["borrowed"] or 0)

@@ -18,6 +18,7 @@ import pytest
 from schemas.protocols import exponent_yield
 from schemas.protocols.contract import (
     Account,
+    Asset,
     Held,
     Kind,
     Lock,
@@ -183,7 +184,7 @@ def test_yield_that_is_deposited(folder: Path) -> None:
         lines = [(each.role.value, each.mint, each.amount_raw) for each in found.assets]
         assert lines == [each for each in expected if each[2] or each[1] in mints]
         over = int(of["start_ts"]) + int(of["duration"]) < NOW
-        assert found.assets[0].oracle_usd == (0 if over else None)
+        assert found.assets[0].is_worthless == over
         assert found.market == vault.account.address
         assert not found.missing
 
@@ -327,9 +328,7 @@ def vault_of(ends_s: int, sy_for_pt: int = 0, pt_supply: int = 0) -> Account:
 @pytest.mark.parametrize("mint", [PT, YT], ids=["principal", "yield"])
 def test_of_a_vaults_tokens_those_that_the_wallet_has_are_positions(mint: bytes) -> None:
     [found] = drive(Held(WALLET, [vault_of(NOW + 500)], {mint: 5}), [])
-    assert [(each.role, each.mint, each.amount_raw, each.oracle_usd) for each in found.assets] == [
-        (Role.SUPPLY, mint, 5, None)
-    ]
+    assert found.assets == [Asset(Role.SUPPLY, mint, 5)]
     assert (found.id, found.stands_for) == (mint, {mint: 5})
     assert found.locks == [Lock("term", 5, 0, (NOW + 500) * 1000)]
 
@@ -340,7 +339,7 @@ def test_after_maturity_principal_is_its_part_of_the_sy_and_yield_is_worth_nothi
     assert [(each.mint, each.amount_raw) for each in principal.assets] == [(SY, 6)]
     [line] = future.assets
     assert (line.mint, line.amount_raw) == (YT, 5)
-    assert line.oracle_usd == 0
+    assert line.is_worthless
     assert principal.locks == [Lock("term", 0, 8, (NOW - 1) * 1000)]
     assert future.locks == [Lock("term", 0, 5, (NOW - 1) * 1000)]
 

@@ -11,9 +11,12 @@ import pytest
 from api.accounts.following import Following
 from api.positions.accounts_reader import AccountsReader
 from api.positions.by_mint import ByMint
+from api.positions.prices import PriceReader
 from api.positions.reader import Positions
 from api.positions.rewards import RewardsReader
 from api.stores.clients import Stores
+from api.tokens.backing import Backing
+from api.tokens.pool_prices import PoolPrices
 from api.tokens.reader import TokenReader
 from infra.redis.client import connect
 from infra.settings import Settings
@@ -113,7 +116,9 @@ async def positions(settings: Settings) -> AsyncIterator[Positions]:
     rewards = RewardsReader(stores, following)
     # Without the cache of answers.
     accounts = AccountsReader(stores)
-    yield Positions(accounts, ByMint(stores, accounts), TokenReader(stores), rewards, following)
+    tokens = TokenReader(stores)
+    prices = PriceReader(tokens, PoolPrices(stores, tokens, accounts), Backing(stores))
+    yield Positions(accounts, ByMint(stores, accounts), prices, rewards, following)
     await following.aclose()
     await stores.close()
 

@@ -32,9 +32,17 @@ from schemas.protocols.contract import (
     Unreadable,
     World,
 )
-from schemas.redis_keys import COVERED, POOLS_OF, account_tag, account_tags
+from schemas.redis_keys import (
+    COVERED,
+    POOLS_OF,
+    WATERMARK,
+    account_tag,
+    account_tags,
+    tag_of_partition,
+)
 from schemas.solana.addresses import TOKEN_PROGRAM, text
-from tests.integration.api.positions.test_native_stake import SINCE, Chain
+from schemas.topics import SETTLED_BY_WALLET
+from tests.integration.api.positions.test_native_stake import SINCE, SLOT, TIME_MS, Chain
 from tests.support.api.accounts_lane import token_data
 from tests.support.api.asking import validator
 from tests.support.api.in_process import asked, new_key
@@ -304,5 +312,14 @@ async def test_a_batch_has_the_sections_that_are_named(chain: Stocked, client: A
     assert [each["code"] for each in mine["lp"]["errors"]] == ["not_covered"]
     assert (theirs["lending"]["positions"], theirs["lending"]["value_usd"]) == ([], None)
     assert "positions" not in mine
+    # It is as of the least of what is in it, whether the books of trades are behind or ahead.
+    assert answer.json()["as_of_slot"] == mine["as_of_slot"] == 0
+    mark = {"slot": SLOT + 100, "time_ms": TIME_MS + 40_000}
+    for partition in range(SETTLED_BY_WALLET.partitions):
+        tag = tag_of_partition(SETTLED_BY_WALLET, partition)
+        await chain.redis.hset(WATERMARK.make(tag=tag, group="pnl"), mapping=mark)
+    ahead = (await asking.post("/api/wallets/batch", json=body)).json()
+    assert {each["as_of_slot"] for each in (ahead, *ahead["wallets"])} == {SLOT}
+    assert {each["as_of_ms"] for each in (ahead, *ahead["wallets"])} == {TIME_MS}
     plain = await asking.post("/api/wallets/batch", json={"wallets": [text(wallet)]})
     assert plain.json()["include"] == ["positions", "holdings", "pnl", "portfolio"]

@@ -13,9 +13,10 @@ import pytest
 from schemas.money import USDC as USDC_TEXT
 from schemas.protocols import registry
 from schemas.protocols.contract import Held, Reading, World
-from schemas.redis_keys import COVERED, account_tags
+from schemas.redis_keys import COVERED, PRICE, account_tags
 from schemas.solana.addresses import SYSTEM_PROGRAM, key, text
 from tests.integration.api.positions.test_aggregates import (
+    COIN,
     LENDER,
     LENDING,
     POOLS,
@@ -28,6 +29,7 @@ from tests.integration.api.positions.test_aggregates import (
     client,
     read_loans,
 )
+from tests.integration.api.positions.test_native_stake import SLOT, TIME_MS
 
 SOL = 10**9
 USDC = key(USDC_TEXT)
@@ -60,6 +62,20 @@ async def test_net_worth_is_holdings_and_positions_without_debts(
     assert not found["is_complete"], "what is pending is not here"
     assert {each["protocol"] for each in found["pending"]} >= {"p02", "p33"}
     assert found["as_of_slot"] == 0, "the books of trades have nothing yet, and are a part of it"
+
+
+async def test_a_price_that_nobody_could_sell_at_counts_nowhere(chain: Stocked, ask: Ask) -> None:
+    """A deposit would be worth something that was worth nothing in the wallet."""
+    wallet = await _followed(chain, 2 * SOL)
+    await chain.loan(wallet, 30, 10, await chain.bank(2))
+    await chain.token(wallet, COIN, 7_000_000)
+    price = {"price_sol": "10", "price_usd": "1500", "time_ms": TIME_MS, "slot": SLOT, "pool": ""}
+    await chain.redis.hset(PRICE.make(mint=text(COIN)), mapping=price)
+    found = await ask(wallet, "analyze")
+    assert found["holdings"]["hidden_unverified"] == 1
+    assert found["net_worth"]["value_usd"] == 300 + (30 - 10) * 2 + 5
+    lines = [each for position in found["positions"] for each in position["assets"]]
+    assert {(each["price_source"], each["is_verified"]) for each in lines} == {("protocol", True)}
 
 
 @pytest.fixture

@@ -1,0 +1,65 @@
+"""Prices of what positions hold, the same as in holdings, and which of them count.
+
+A deposit must not change what a wallet is worth: what counts in holdings counts in a position, and
+what does not (`tokens.backing`) does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from api.tokens.backing import Backing
+from api.tokens.pool_prices import PoolPrices
+from api.tokens.reader import Token, TokenReader, Tokens
+from schemas.money import MONEY
+from schemas.protocols.contract import Position
+from schemas.solana.addresses import text
+
+
+class Prices(NamedTuple):
+    """Tokens with their prices, and the mints whose price counts."""
+
+    tokens: Tokens
+    verified: frozenset[str]
+
+
+class PriceReader:
+    """Reads prices, for all requests of a process. Raises Problem."""
+
+    def __init__(self, tokens: TokenReader, pools: PoolPrices, backing: Backing) -> None:
+        self._tokens = tokens
+        self._pools = pools
+        self._backing = backing
+
+    async def of(self, positions: Sequence[Position]) -> Prices:
+        """Return the prices of all that positions hold."""
+        decimals = _decimals(positions)
+        tokens = await self._tokens.read(decimals)
+        verified = MONEY | await self._backing.of_markets(tokens, decimals)
+        unpriced = {
+            mint: places if places is not None or token is None else token.decimals
+            for mint, places in decimals.items()
+            if not _is_priced(token := tokens.get(mint)) and mint not in MONEY
+        }
+        if unpriced:
+            tokens = replace(tokens, by_mint=tokens.by_mint.copy())
+            await self._pools.price(tokens, unpriced)
+            verified |= await self._backing.of_pools(tokens, unpriced)
+        return Prices(tokens, verified)
+
+
+def _is_priced(token: Token | None) -> bool:
+    return token is not None and token.price is not None
+
+
+def _decimals(positions: Sequence[Position]) -> dict[str, int | None]:
+    """Return the mints that positions hold, with their decimals where a position says them."""
+    found: dict[str, int | None] = {}
+    for position in positions:
+        for asset in position.assets:
+            mint = text(asset.mint)
+            if found.get(mint) is None:
+                found[mint] = asset.decimals
+    return found
