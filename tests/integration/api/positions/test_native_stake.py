@@ -298,9 +298,9 @@ async def test_of_a_wallet_with_very_many_accounts_not_all_addresses_are_read(
     assert "cmdstat_smembers" not in await chain.redis.info("commandstats")
 
 
-async def test_what_nothing_touched_for_long_comes_from_clickhouse(
-    chain: Chain, ask: Asking, settings: Settings
-) -> None:
+@pytest.fixture
+async def put_away(chain: Chain, settings: Settings) -> tuple[bytes, bytes, bytes]:
+    """Return a wallet, its account that is in ClickHouse alone, and one that is in Redis, too."""
     wallet, address, here = chain.address(), chain.address(), chain.address()
     client = await connect_async(settings)
     data = stake_data(wallet, stake=3 * SOL, activated=50)
@@ -316,10 +316,29 @@ async def test_what_nothing_touched_for_long_comes_from_clickhouse(
     await chain.put(here, STAKE, stake_data(wallet), wallet, lamports=9 * SOL)  # newer
     tag = account_tag(text(address))
     await chain.redis.setbit(ACCOUNTS_AWAY.make(tag=tag), bit(wallet), 1)
+    return wallet, address, here
+
+
+async def test_what_nothing_touched_for_long_comes_from_clickhouse(
+    ask: Asking, put_away: tuple[bytes, bytes, bytes]
+) -> None:
+    wallet, address, here = put_away
     answer = await ask.get(wallet)
     found = {each["position_id"]: each["assets"][0]["amount_raw"] for each in answer["positions"]}
     assert answer["coverage"]["read_accounts"] == 2
     assert found == {text(here): str(9 * SOL), text(address): str(3 * SOL)}
+
+
+async def test_where_redis_has_as_many_as_are_read_those_of_clickhouse_are_counted(
+    ask: Asking, put_away: tuple[bytes, bytes, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wallet, _, here = put_away
+    monkeypatch.setattr("api.positions.accounts_reader.MOST_ACCOUNTS", 1)
+    answer = await ask.get(wallet)
+    assert [each["position_id"] for each in answer["positions"]] == [text(here)]
+    coverage = answer["coverage"]
+    assert (coverage["known_accounts"], coverage["read_accounts"]) == (2, 1)
+    assert (answer["is_complete"], answer["value_usd"]) == (False, None)
 
 
 async def test_what_is_asked_wrongly_is_a_problem(chain: Chain, ask: Asking) -> None:
