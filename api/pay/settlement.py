@@ -15,9 +15,19 @@ from api.pay.terms import Terms
 
 log = structlog.get_logger(__name__)
 
-# With these the facilitator has sent the transaction, or may have.
+# With these the facilitator has sent nothing: it refuses what it does not settle, or verifies anew
+# before it sends. With all others, also those that we do not know, it may have sent.
 # Source: package `x402` 2.25.0, `mechanisms.svm.constants`.
-_MAYBE_SENT: Final = frozenset({"transaction_failed", "settlement_pending", "duplicate_settlement"})
+_UNSENT: Final = frozenset(
+    {
+        "fee_payer_not_managed_by_facilitator",
+        "insufficient_funds",
+        "network_mismatch",
+        "transaction_simulation_failed",
+        "unsupported_scheme",
+    }
+)
+_UNSENT_PREFIX: Final = "invalid_exact_svm_payload"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +73,7 @@ class Settlement:
             if answer.success:
                 return Settled(answer.model_dump(by_alias=True, exclude_none=True))
             reason = answer.error_reason or reason
-            if reason not in _MAYBE_SENT and reason != "unknown":
+            if not answer.transaction and _is_unsent(reason):
                 return Failed(answer.model_dump(by_alias=True, exclude_none=True), reason)
         except FacilitatorAway as error:
             log.warning("facilitator does not answer", reason=str(error))
@@ -102,3 +112,8 @@ class Settlement:
             transaction=signature,
             network=self._terms.network,
         ).model_dump(by_alias=True, exclude_none=True)
+
+
+def _is_unsent(reason: str) -> bool:
+    """Return whether a facilitator that names this reason has sent no transaction."""
+    return reason in _UNSENT or reason.startswith(_UNSENT_PREFIX)
