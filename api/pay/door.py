@@ -25,7 +25,6 @@ from api.access.grants import Grant
 from api.access.in_flight import InFlight
 from api.access.paces import network
 from api.access.script import Asks
-from api.http import bodies
 from api.http.dispatch import Routes
 from api.http.errors import (
     BUSY,
@@ -40,7 +39,8 @@ from api.http.errors import (
     Problem,
 )
 from api.http.replies import Answer as Reply
-from api.pay import book, metrics, payment
+from api.pay import awaited_bodies, book, metrics, payment
+from api.pay.awaited_bodies import AwaitedBodies
 from api.pay.book import Answer, Book, Claim, NotOwner
 from api.pay.chain import Chain
 from api.pay.facilitator import Facilitator, FacilitatorAway
@@ -106,6 +106,7 @@ class Door:
         self._facilitator = till.facilitator
         self._settlement = till.settlement
         self._failures = Failures()  # payments that bought nothing, after somebody was asked
+        self._bodies = AwaitedBodies(till.most_in_flight)
         self._of_address = InFlight(till.most_of_an_address)
         self._most = till.most_in_flight
         self._running = 0
@@ -161,12 +162,33 @@ class Door:
             metrics.FAILURES.labels("refused").inc()
             await self._challenge(str(refusal), fee_payers[0], url)(scope, receive, send)
             return
-        with self._entered(_address(scope)):
-            await self._take(paid, inner, (scope, receive, send), fee_payers[0])
+        address = _address(scope)
+        self._check_failures(address)
+        body = await self._body(address, receive) if scope["method"] == "POST" else b""
+        with self._entered(address):
+            await self._take(paid, inner, body, (scope, receive, send), fee_payers[0])
 
-    @contextmanager
-    def _entered(self, address: str) -> Iterator[None]:
-        """Count a payment in while the context lasts; raises Problem where there is no room."""
+    async def _body(self, address: str, receive: Receive) -> bytes:
+        """Return the body of a request; raises Problem and ClientDisconnect, which count."""
+        caller = network(address)
+        try:
+            self._bodies.enter(caller)
+        except Problem:
+            metrics.FAILURES.labels("bound").inc()
+            raise
+        is_whole = False
+        try:
+            body = await awaited_bodies.read(receive)
+            is_whole = True
+            return body
+        finally:
+            self._bodies.leave(caller)
+            if not is_whole:
+                metrics.FAILURES.labels("body").inc()
+                self._failures.refused(address)
+
+    def _check_failures(self, address: str) -> None:
+        """Raise Problem where too many payments of an address bought nothing."""
         if self._failures.are_too_many(address):
             metrics.FAILURES.labels("bound").inc()
             raise Problem(
@@ -175,6 +197,10 @@ class Door:
                 "the answers before, and retry later",
                 headers={"Retry-After": str(int(WINDOW_S))},
             )
+
+    @contextmanager
+    def _entered(self, address: str) -> Iterator[None]:
+        """Count a payment in while the context lasts; raises Problem where there is no room."""
         if self._running >= self._most:
             metrics.FAILURES.labels("bound").inc()
             raise Problem(
@@ -202,12 +228,12 @@ class Door:
         self,
         paid: Payment,
         inner: Scope,
+        body: bytes,
         caller: tuple[Scope, Receive, Send],
         fee_payer: str,
     ) -> None:
         """Answer a request that sends a payment for these terms."""
         scope, receive, send = caller
-        body = await bodies.read(receive) if scope["method"] == "POST" else b""
         parts = [str(scope["method"]).encode(), _raw(inner), inner["query_string"], body]
         claim = await self._book.claim(paid.id, book.bound(parts))
         if claim == "other":

@@ -14,7 +14,7 @@ REVENUE: Final = Counter(
 FAILURES: Final = Counter(
     "soltape_pay_failures_total",
     "Payments that bought nothing, by cause: refused, bound, conflict, facilitator, settlement, "
-    "unknown, answer, room.",
+    "unknown, answer, room, body.",
     ["cause"],
 )
 ANSWER_BYTES: Final = Gauge(

@@ -21,6 +21,7 @@ from redis import Redis
 
 from api.access import register
 from api.access.failures import FAILURES
+from api.pay.awaited_bodies import OF_ONE
 from api.pay.command import pay as pay_command
 from infra.local.process import free_port
 from infra.settings import Settings
@@ -187,13 +188,7 @@ def test_a_body_that_is_cut_off_buys_nothing_and_the_payment_stays_good(
     header, had_raw = pay(world, seller.url + PATH), world.revenue_raw
     body = orjson.dumps({"wallets": [WALLET]})
     whole = body + b" " * 100  # what is sent of it reads as a batch, too
-    with socket.create_connection((seller.host, seller.port)) as caller:
-        head = (
-            f"POST /pay/api/wallets/batch HTTP/1.1\r\nhost: {seller.host}:{seller.port}\r\n"
-            f"payment-signature: {header}\r\ncontent-type: application/json\r\n"
-            f"content-length: {len(whole)}\r\n\r\n"
-        )
-        caller.sendall(head.encode() + body)
+    begun(seller, header, body, len(whole)).close()
     answer = httpx.post(
         f"{seller.url}/pay/api/wallets/batch",
         content=whole,
@@ -202,6 +197,52 @@ def test_a_body_that_is_cut_off_buys_nothing_and_the_payment_stays_good(
     )
     assert answer.status_code == 200, answer.text
     assert world.revenue_raw == had_raw + PRICE_RAW
+
+
+def begun(to: Served, header: str, body: bytes, whole_bytes: int) -> socket.socket:
+    """Return a connection with a head, and a part of the body that the head announces."""
+    caller = socket.create_connection((to.host, to.port), timeout=60)
+    head = (
+        f"POST /pay/api/wallets/batch HTTP/1.1\r\nhost: {to.host}:{to.port}\r\n"
+        f"payment-signature: {header}\r\ncontent-type: application/json\r\n"
+        f"content-length: {whole_bytes}\r\n\r\n"
+    )
+    caller.sendall(head.encode() + body)
+    return caller
+
+
+def test_bodies_that_are_withheld_take_no_place_of_payments_and_are_soon_given_up(
+    world: PayWorld, serve: Serve, settings: dict[str, object]
+) -> None:
+    with (
+        serve(**settings, api_max_concurrent_per_key=1, api_timeout_s=60.0) as fresh,
+        ExitStack() as stack,
+    ):
+        unfunded = pay(world, fresh.url + PATH, world.wallet(0))
+        header = pay(world, fresh.url + PATH)
+        began_s = time.monotonic()
+        callers = [
+            stack.enter_context(begun(fresh, unfunded, b"{", 100)) for _ in range(2 * OF_ONE)
+        ]
+        assert send(fresh.url + PATH, header).status_code == 200
+        answers = [caller.recv(4_096) for caller in callers]
+        assert time.monotonic() - began_s < 30, "not the time of an answer"
+        statuses = [int(answer.split()[1]) for answer in answers]
+        assert {*statuses} <= {408, 429}
+        assert statuses.count(408) >= OF_ONE
+
+
+def test_bodies_that_are_cut_off_count_as_payments_that_bought_nothing(
+    world: PayWorld, serve: Serve, settings: dict[str, object]
+) -> None:
+    with serve(**settings) as fresh:
+        header = pay(world, fresh.url + PATH)
+        for sent in (*range(OF_ONE, FAILURES, OF_ONE), FAILURES):
+            for _ in range((sent - 1) % OF_ONE + 1):
+                begun(fresh, header, b"{", 100).close()
+            fresh.until_metric(f'soltape_pay_failures_total{{cause="body"}} {sent}.0')
+        refused = send(fresh.url + PATH, header)
+        assert (refused.status_code, refused.json()["code"]) == (429, "too_many_failures")
 
 
 def test_a_failure_of_ours_is_not_settled(
