@@ -43,7 +43,7 @@ from api.pay import awaited_bodies, book, metrics, payment
 from api.pay.awaited_bodies import AwaitedBodies
 from api.pay.book import Answer, Book, Claim, NotOwner
 from api.pay.chain import Chain
-from api.pay.facilitator import Facilitator, FacilitatorAway
+from api.pay.facilitator import Facilitator, FacilitatorAway, Garbled
 from api.pay.payment import NoPayment, Payment
 from api.pay.room import NoRoom
 from api.pay.settlement import Failed, Outcome, Settled, Settlement, Unknown
@@ -237,6 +237,7 @@ class Door:
         parts = [str(scope["method"]).encode(), _raw(inner), inner["query_string"], body]
         claim = await self._book.claim(paid.id, book.bound(parts))
         if claim == "other":
+            self._failures.refused(_address(scope))
             metrics.FAILURES.labels("conflict").inc()
             reason = "the payment was sent with another request; it pays for that one only"
             await self._challenge(reason, fee_payer, _url(scope))(scope, receive, send)
@@ -314,6 +315,8 @@ class Door:
                 )
             except FacilitatorAway as error:
                 metrics.FAILURES.labels("facilitator").inc()
+                if isinstance(error, Garbled):
+                    self._failures.refused(_address(inner))
                 raise _no_facilitator(error) from None
             if not verified.is_valid:
                 self._failures.refused(_address(inner))

@@ -7,25 +7,39 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import aiohttp
 import orjson
-from pydantic import ValidationError
+import structlog
+from pydantic import BaseModel
 from x402.schemas import SettleResponse, SupportedResponse, VerifyResponse
 
 from api.pay.payment import Payment
 from api.pay.terms import SCHEME, Terms
+
+log = structlog.get_logger(__name__)
+
+Model = TypeVar("Model", bound=BaseModel)
 
 _VERIFY_S: Final = 5.0
 _SETTLE_S: Final = 45.0  # the official one waits 30 s for the confirmation
 _FRESH_S: Final = 60.0
 _AWAY_S: Final = 2.0
 """How long it is not asked again what it supports, so that callers do not wait one by one."""
+_NOT_NOW: Final = frozenset({408, 429})
 
 
 class FacilitatorAway(Exception):
     """It does not answer, or not in the words of x402: what it did is unknown."""
+
+
+class Garbled(FacilitatorAway):
+    """It answers, but not in the words of x402: what was asked may be why."""
+
+    def __init__(self, path: str, status: int) -> None:
+        super().__init__(f"{path} answered {status} with what is no answer of x402")
+        self.status = status
 
 
 class Facilitator:
@@ -56,7 +70,9 @@ class Facilitator:
         async with self._asking:
             if time.monotonic() >= self._fresh_until_s:
                 try:
-                    answer = await self._ask("GET", "/supported", None, _VERIFY_S)
+                    answer = await self._ask(
+                        "GET", "/supported", None, _VERIFY_S, SupportedResponse
+                    )
                     self._fee_payers, self._away = self._of(answer), None
                 except FacilitatorAway as error:
                     self._away = error
@@ -70,20 +86,21 @@ class Facilitator:
         return self._fee_payers
 
     async def verify(self, payment: Payment, url: str) -> VerifyResponse:
-        """Return whether a payment could be settled now."""
-        answer = await self._ask("POST", "/verify", self._question(payment, url), _VERIFY_S)
+        """Return whether a payment could be settled now: not if the question is refused by 4xx."""
+        question = self._question(payment, url)
         try:
-            return VerifyResponse.model_validate(answer)
-        except ValidationError as error:
-            raise FacilitatorAway(f"/verify answered with what is no answer: {error}") from None
+            return await self._ask("POST", "/verify", question, _VERIFY_S, VerifyResponse)
+        except Garbled as error:
+            if not 400 <= error.status < 500:
+                raise
+            log.warning("facilitator refuses a question", reason=str(error))
+            reason = f"the facilitator refuses the payment with status {error.status}"
+            return VerifyResponse(is_valid=False, invalid_reason=reason)
 
     async def settle(self, payment: Payment, url: str) -> SettleResponse:
         """Settle a payment, and return how that went; after FacilitatorAway it may be settled."""
-        answer = await self._ask("POST", "/settle", self._question(payment, url), _SETTLE_S)
-        try:
-            return SettleResponse.model_validate(answer)
-        except ValidationError as error:
-            raise FacilitatorAway(f"/settle answered with what is no answer: {error}") from None
+        question = self._question(payment, url)
+        return await self._ask("POST", "/settle", question, _SETTLE_S, SettleResponse)
 
     def _question(self, payment: Payment, url: str) -> dict[str, Any]:
         wanted: Any = self._terms.requirements(payment.fee_payer)
@@ -95,11 +112,7 @@ class Facilitator:
             "paymentRequirements": wanted.model_dump(by_alias=True, exclude_none=True),
         }
 
-    def _of(self, answer: Any) -> tuple[str, ...]:
-        try:
-            supported = SupportedResponse.model_validate(answer)
-        except ValidationError as error:
-            raise FacilitatorAway(f"/supported is not what x402 says: {error}") from None
+    def _of(self, supported: SupportedResponse) -> tuple[str, ...]:
         for kind in supported.kinds:
             is_ours = (kind.x402_version, kind.scheme, kind.network) == (
                 2,
@@ -112,7 +125,9 @@ class Facilitator:
                 return (named, *(each for each in others if each != named))
         raise FacilitatorAway(f"it does not settle `{SCHEME}` on {self._terms.network}")
 
-    async def _ask(self, method: str, path: str, body: Any, within_s: float) -> Any:
+    async def _ask(
+        self, method: str, path: str, body: Any, within_s: float, model: type[Model]
+    ) -> Model:
         if self._client is None:
             self._client = aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar())
         try:
@@ -124,10 +139,12 @@ class Facilitator:
                 timeout=aiohttp.ClientTimeout(total=within_s),
                 allow_redirects=False,
             ) as answer:
-                data = await answer.read()
-                # A refusal of /verify and /settle may come as 4xx with the usual body.
-                if answer.status >= 500 or answer.status == 429:
-                    raise FacilitatorAway(f"{path} answered {answer.status}")
-                return orjson.loads(data)
+                data, status = await answer.read(), answer.status
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             raise FacilitatorAway(f"{path}: {type(error).__name__}") from None
+        if status >= 500 or status in _NOT_NOW:
+            raise FacilitatorAway(f"{path} answered {status}")
+        try:  # a refusal of /verify and /settle may come as 4xx with the usual body
+            return model.model_validate(orjson.loads(data))
+        except ValueError:  # pydantic's ValidationError is one
+            raise Garbled(path, status) from None

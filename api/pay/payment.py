@@ -17,6 +17,8 @@ from api.pay.terms import PRICE_RAW, SCHEME, Terms
 HEADERS: Final = (b"payment-signature", b"x-payment")
 """Of version 2 and version 1; a client of either may send either."""
 _LONGEST: Final = 8 * 1024
+_DEEPEST: Final = 32
+"""Levels of a payment's JSON: what is read deeper can not be written for the facilitator again."""
 _LONGEST_TRANSACTION: Final = 1_644  # in base64: a packet of 1,232 bytes, so a dozen signatures
 
 
@@ -59,6 +61,8 @@ def parse(value: bytes, terms: Terms) -> Payment:
         raise NoPayment("the payment header is not base64 of JSON") from None
     if not isinstance(payload, dict):
         raise NoPayment("the payment is not an object")
+    if _is_deep(payload):
+        raise NoPayment("the payment is nested too deeply")
     match payload.get("x402Version"):
         case 2:
             _check(payload.get("accepted"), _wanted(terms))
@@ -90,6 +94,22 @@ def parse(value: bytes, terms: Terms) -> Payment:
         bytes(to_bytes_versioned(message)),
         accounts,
     )
+
+
+def _is_deep(value: Any) -> bool:
+    """Return whether JSON has more levels than a payment may have."""
+    level = [value]
+    for _ in range(_DEEPEST):
+        inner: list[Any] = []
+        for each in level:
+            if isinstance(each, dict):
+                inner += each.values()
+            elif isinstance(each, list):
+                inner += each
+        if not inner:
+            return False
+        level = inner
+    return any(isinstance(each, dict | list) for each in level)
 
 
 def _wanted(terms: Terms) -> dict[str, str]:

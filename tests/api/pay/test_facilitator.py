@@ -10,8 +10,8 @@ import pytest
 from aiohttp import web
 
 from api.pay import facilitator
-from api.pay.facilitator import Facilitator, FacilitatorAway
-from tests.api.pay.test_payment import FEE_PAYER, TERMS
+from api.pay.facilitator import Facilitator, FacilitatorAway, Garbled
+from tests.api.pay.test_payment import FEE_PAYER, TERMS, paid, read
 from tests.support.waiting import eventually_async
 
 
@@ -23,6 +23,11 @@ class Desk:
         self.is_down = False
         self.may_answer = asyncio.Event()
         self.may_answer.set()
+        self.verified: tuple[int, str] = (200, "")  # status and body
+
+    async def verify(self, _: web.Request) -> web.Response:
+        status, text = self.verified
+        return web.Response(status=status, text=text)
 
     async def supported(self, _: web.Request) -> web.Response:
         self.asked += 1
@@ -43,6 +48,7 @@ async def served() -> AsyncIterator[tuple[Desk, Facilitator]]:
     desk = Desk()
     application = web.Application()
     application.router.add_get("/supported", desk.supported)
+    application.router.add_post("/verify", desk.verify)
     runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -85,3 +91,34 @@ async def test_many_first_requests_are_one_question() -> None:
         found = await asyncio.gather(*(asking.fee_payers() for _ in range(50)))
         assert {*found} == {(FEE_PAYER,)}
         assert desk.asked == 1
+
+
+URL = "http://here/pay/x"
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 422])
+@pytest.mark.parametrize("text", ["no payment", '{"error":"resource"}', "[]", ""])
+async def test_a_question_that_is_refused_by_4xx_is_a_payment_that_is_refused(
+    status: int, text: str
+) -> None:
+    async with served() as (desk, asking):
+        desk.verified = status, text
+        found = await asking.verify(read(paid()), URL)
+        assert not found.is_valid
+        assert str(status) in (found.invalid_reason or "")
+        desk.verified = status, '{"isValid":false,"invalidReason":"insufficient_funds"}'
+        assert (await asking.verify(read(paid()), URL)).invalid_reason == "insufficient_funds"
+
+
+@pytest.mark.parametrize(
+    ("status", "is_garbled"),
+    [(200, True), (302, True), (408, False), (429, False), (500, False), (503, False)],
+)
+async def test_what_is_no_answer_is_no_refusal_and_is_garbled_unless_it_is_away(
+    status: int, is_garbled: bool
+) -> None:
+    async with served() as (desk, asking):
+        desk.verified = status, "come later"
+        with pytest.raises(FacilitatorAway) as caught:
+            await asking.verify(read(paid()), URL)
+        assert isinstance(caught.value, Garbled) == is_garbled

@@ -98,6 +98,23 @@ def test_a_payment_with_a_strange_part_is_refused(name: str, value: Any) -> None
         read(payload)
 
 
+@pytest.mark.parametrize(
+    ("levels", "is_read"), [(30, True), (31, False), (300, False), (600, False)]
+)
+@pytest.mark.parametrize("ends", [(b"[", b"]"), (b'{"x":', b"}")])
+def test_a_payment_that_is_nested_deeply_is_refused(
+    levels: int, is_read: bool, ends: tuple[bytes, bytes]
+) -> None:
+    begin, end = ends
+    nested = begin * levels + b"1" + end * levels
+    text = orjson.dumps(paid())[:-1] + b',"extensions":{"x":' + nested + b"}}"
+    if is_read:
+        orjson.dumps(parse(b64encode(text), TERMS).payload)
+        return
+    with pytest.raises(NoPayment, match="nested too deeply"):
+        parse(b64encode(text), TERMS)
+
+
 def test_more_signatures_than_a_packet_holds_are_not_looked_at() -> None:
     signers = [Keypair() for _ in range(40)]
     payer = signers[0].pubkey()

@@ -17,6 +17,7 @@ from typing import Any
 import httpx
 import orjson
 from aiohttp import web
+from pydantic import ValidationError
 from solders.hash import Hash
 from solders.keypair import Keypair
 from solders.message import to_bytes_versioned
@@ -224,7 +225,10 @@ class Desk:
         from x402.schemas.helpers import parse_payment_payload, parse_payment_requirements
 
         asked = await request.json()
-        payload = parse_payment_payload(asked["paymentPayload"])
+        try:
+            payload = parse_payment_payload(asked["paymentPayload"])
+        except ValidationError:
+            raise web.HTTPBadRequest(text="no payment") from None
         wanted = parse_payment_requirements(asked["x402Version"], asked["paymentRequirements"])
         return await asyncio.to_thread(method, payload, wanted)
 

@@ -333,7 +333,12 @@ def test_an_expired_blockhash_and_an_empty_wallet_are_refused(
     assert send(seller.url + PATH, poor).status_code == 402
 
 
-@pytest.mark.parametrize("header", ["", "%%%", b64encode(b"[]").decode(), "e30=", "A" * 10_000])
+DEEP = b64encode(b'{"x402Version":2,"extensions":' + b"[" * 300 + b"]" * 300 + b"}").decode()
+
+
+@pytest.mark.parametrize(
+    "header", ["", "%%%", b64encode(b"[]").decode(), "e30=", "A" * 10_000, DEEP]
+)
 def test_what_is_no_payment_is_refused(seller: Served, header: str) -> None:
     assert send(seller.url + PATH, header).status_code == 402
 
@@ -396,6 +401,33 @@ def test_answers_that_nobody_pays_for_are_bounded(
         asked = world.desk.verified
         assert send(wrong, header).json()["code"] == "too_many_failures"
         assert world.desk.verified == asked
+
+
+@pytest.mark.parametrize(
+    ("strange", "error"),
+    [
+        ({"resource": 5}, "the facilitator refuses"),  # it answers 400, in plain text
+        ({}, "another request"),
+    ],
+)
+def test_payments_that_nobody_can_verify_or_that_are_spent_elsewhere_are_bounded(
+    world: PayWorld,
+    serve: Serve,
+    settings: dict[str, object],
+    strange: dict[str, Any],
+    error: str,
+) -> None:
+    with serve(**settings) as fresh:
+        header = pay(world, fresh.url + PATH)
+        if not strange:
+            assert send(fresh.url + PATH, header).status_code == 200
+        payload = orjson.loads(b64decode(header)) | strange
+        changed = b64encode(orjson.dumps(payload)).decode()
+        url = fresh.url + PATH.replace(WALLET, OTHER)
+        for _ in range(FAILURES):
+            answer = send(url, changed)
+            assert (answer.status_code, error in answer.json()["error"]) == (402, True)
+        assert send(url, changed).json()["code"] == "too_many_failures"
 
 
 def test_payments_that_wait_leave_room_for_keys(
