@@ -2,41 +2,68 @@
 
 `X-Forwarded-For` is whatever a caller wrote, with each proxy's caller behind it. Only what trusted
 proxies appended is believed: from the right, up to the first address that is none of them.
+
+A socket of IPv6 names its IPv4 peers `::ffff:10.0.0.1`; here they are 10.0.0.1, and no address has
+the zone of an interface.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from ipaddress import ip_address, ip_network
+from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Final
+
+_MAPPED_BITS: Final = 96  # of an IPv6 address, before the IPv4 address that it has
 
 
 class Proxies:
     """Networks of the proxies that are trusted; none by default."""
 
     def __init__(self, networks: str = "") -> None:
-        self._networks = tuple(ip_network(one) for one in networks.split(",") if one)
+        self._networks = tuple(_network(one) for one in networks.split(",") if one)
 
     def trusts(self, address: str) -> bool:
         """Return whether an address is one of a trusted proxy."""
         if not self._networks:
             return False
         try:
-            found = ip_address(address)
+            found = ip_address(plain(address))
         except ValueError:
             return False
         return any(found in network for network in self._networks)
 
     def client(self, peer: str, forwarded: Iterable[str]) -> str:
         """Return whom a request came from: the peer, or whom trusted proxies name."""
-        client = peer
+        client = plain(peer)
         named = [one.strip() for header in forwarded for one in header.split(",")]
         while named and self.trusts(client):
             one = _without_port(named.pop())
             try:
-                client = str(ip_address(one))
+                client = plain(str(ip_address(one)))
             except ValueError:
                 break  # no address: the proxy that passed it on is the last one known
         return client
+
+
+def plain(address: str) -> str:
+    """Return an address without its zone, an IPv4 one as IPv4; what is no address as it is."""
+    if ":" not in address:
+        return address
+    unscoped = address.partition("%")[0]
+    try:
+        found = IPv6Address(unscoped)
+    except ValueError:
+        return address
+    return unscoped if found.ipv4_mapped is None else str(found.ipv4_mapped)
+
+
+def _network(text: str) -> IPv4Network | IPv6Network:
+    found = ip_network(text)
+    if isinstance(found, IPv6Network) and found.prefixlen >= _MAPPED_BITS:
+        mapped = found.network_address.ipv4_mapped
+        if mapped is not None:
+            return IPv4Network((mapped, found.prefixlen - _MAPPED_BITS))
+    return found
 
 
 def _without_port(place: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 import structlog
 
 from infra.hosts import Hosts
-from infra.proxies import Proxies
+from infra.proxies import Proxies, plain
 from stream_gateway import request
 from stream_gateway.admission import Admitted, Refusal
 from stream_gateway.connection import INTERNAL, Connection
@@ -77,7 +77,7 @@ class Handshake(asyncio.Protocol):
         """Take a connection; the time for its head begins."""
         self._transport = transport
         peer = transport.get_extra_info("peername")
-        self.address = self._client = peer[0] if peer else ""
+        self.address = self._client = plain(peer[0]) if peer else ""
         self._host.waiting_room.enter(self)
         self._timer = self._loop.call_later(self._host.limits.handshake_s, self._too_late)
 

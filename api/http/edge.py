@@ -21,7 +21,7 @@ from api.http.access_log import AccessLog
 from api.http.compression import LARGE_BYTES, accepts_gzip, compress
 from api.http.errors import MISDIRECTED, Problem
 from infra.hosts import Hosts
-from infra.proxies import Proxies
+from infra.proxies import Proxies, plain
 
 CLIENT_CLOSED: Final = 499  # as proxies log it: the caller left before the answer
 
@@ -77,13 +77,16 @@ class Edge:
             elif name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
                 request_id = value.decode()
         client = scope.get("client")
-        if client and self._proxies.trusts(client[0]):
+        peer = plain(client[0]) if client else ""
+        if client and self._proxies.trusts(peer):
             forwarded = [
                 value.decode("latin-1")
                 for name, value in scope["headers"]
                 if name == b"x-forwarded-for"
             ]
-            scope = {**scope, "client": (self._proxies.client(client[0], forwarded), 0)}
+            scope = {**scope, "client": (self._proxies.client(peer, forwarded), 0)}
+        elif client and peer != client[0]:
+            scope = {**scope, "client": (peer, client[1])}
         request_id = request_id or f"{self._process}-{next(self._numbers):x}"
         state = scope.setdefault("state", {})
         state["request_id"] = request_id
