@@ -33,9 +33,12 @@ class Pace:
 
 
 def network(address: str) -> str:
-    """Return what one caller has: an IPv4 address, or the first 64 bits of an IPv6 one."""
+    """Return what one caller has: an IPv4 address, or the first 64 bits of an IPv6 one.
+
+    The zone of an IPv6 address is left out: it names an interface, and no caller.
+    """
     try:
-        found = ip_address(address)
+        found = ip_address(address.partition("%")[0])
     except ValueError:
         return address
     if isinstance(found, IPv6Address) and found.ipv4_mapped is None:
