@@ -55,6 +55,11 @@ _CORS: Final[dict[str, Any]] = {
     "allow_headers": (
         "content-type",
         "if-none-match",
+        "last-event-id",
+        "mcp-method",
+        "mcp-name",
+        "mcp-protocol-version",
+        "mcp-session-id",
         "payment-signature",
         "x-api-key",
         "x-payment",
@@ -62,6 +67,7 @@ _CORS: Final[dict[str, Any]] = {
     ),
     "expose_headers": (
         "etag",
+        "mcp-session-id",
         "payment-required",
         "payment-response",
         "ratelimit",

@@ -320,6 +320,35 @@ def test_cors_is_for_the_origins_that_are_set(serve):
         ).is_client_error
 
 
+@pytest.mark.parametrize("origins", ["*", "https://page.example"])
+def test_agents_in_a_browser_may_call_tools_where_their_origin_is_set(serve, origins):
+    with serve(api_cors_origins=origins) as api:
+        origin = {"origin": "https://page.example"}
+        sent = (
+            "content-type, last-event-id, mcp-method, mcp-name, mcp-protocol-version, "
+            "mcp-session-id, x-api-key"
+        )
+        preflight = httpx.options(
+            f"{api.url}/mcp",
+            headers={
+                **origin,
+                "access-control-request-method": "POST",
+                "access-control-request-headers": sent,
+            },
+        )
+        assert preflight.status_code == 200, preflight.text
+        allowed = preflight.headers["access-control-allow-headers"].lower().split(", ")
+        assert {*sent.split(", ")} <= {*allowed}
+        accept = {"accept": "application/json, text/event-stream", "x-api-key": api.key}
+        message = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+        answer = httpx.post(f"{api.url}/mcp", headers={**origin, **accept}, json=message)
+        assert answer.status_code == 200, answer.text
+        assert "mcp-session-id" in answer.headers["access-control-expose-headers"]
+        stranger = {"origin": "https://other.example", **accept}
+        answer = httpx.post(f"{api.url}/mcp", headers=stranger, json=message)
+        assert answer.status_code == (200 if origins == "*" else 403), answer.text
+
+
 def test_the_documentation_asks_no_other_host(client):
     page = client.get("/docs")
     assert page.headers["content-type"].startswith("text/html")
