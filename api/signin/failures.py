@@ -36,6 +36,7 @@ REASONS: Final[dict[str, tuple[int, str]]] = {
     "token": (403, "What the identity provider says of you could not be verified."),
     "refused": (403, "This service takes no new accounts now, or yours is suspended."),
     "malformed": (400, "The address is not one that an identity provider leads to."),
+    "embedded": (403, "Signing in is a page of its own: another page cannot load it as a part."),
     "often": (429, "Too many sign-ins of you or your address. Try again in some minutes."),
     "busy": (503, "Too many people sign in at this moment. Try again in a few seconds."),
     "provider": (503, "The identity provider does not answer as it should. Try again later."),

@@ -259,7 +259,13 @@ class SignIn:
 
     @contextmanager
     def _step(self, request: Request) -> Iterator[None]:
-        """Be within a step that anybody may take; raises Failed where it is one too many."""
+        """Be within a step that anybody may take; raises Failed where it is one too many.
+
+        A page of anybody can have its visitor's browser load images from here, so what a browser
+        wants for anything but a page is refused, and not counted for the visitor's address.
+        """
+        if request.headers.get("sec-fetch-dest", "document") != "document":
+            raise Failed("embedded")
         client = request.client
         if not self._pace.take(paces.network(client.host if client else "")):
             raise Failed("often")

@@ -472,6 +472,20 @@ def test_an_address_begins_so_many_sign_ins_a_minute(served, liar):
         assert other.begin()
 
 
+@pytest.mark.parametrize("path", ["/signin", CALLBACK])
+def test_a_page_of_others_uses_up_no_sign_ins_of_its_visitors(served, liar, path):
+    with Person(served) as visitor:
+        kept = begun(visitor, liar)
+        for number in range(routes.ATTEMPTS_A_MINUTE + 5):
+            destination = ("image", "iframe", "script", "empty")[number % 4]
+            answer = visitor.client.get(path, headers={"sec-fetch-dest": destination})
+            is_refused(answer, "a page of its own")
+            assert "set-cookie" not in answer.headers  # what is under way goes on
+        assert back(visitor, kept).headers.get("location") == "/#/account"
+        opened = visitor.client.get("/signin", headers={"sec-fetch-dest": "document"})
+        assert opened.status_code == 303
+
+
 async def test_a_provider_that_is_slow_takes_no_more_than_a_share(served, liar, monkeypatch):
     monkeypatch.setattr(fetching, "WITHIN_S", WITHIN_S)
     redis = register.connect(served.settings)
