@@ -615,8 +615,8 @@ ASKED_ACCOUNTS: Final = Key(
     "api",
     None,
     "wallet: raw, mint: raw, account: raw, holders: the raw mint, or rewards: the "
-    "raw stake account; what a request asked for; program: raw, to bootstrap; read by "
-    "`ingest accounts`; 10,000 entries",
+    "raw stake account; what a request asked for; lamports: raw wallet, whose own SOL is asked for "
+    "where it is tracked; program: raw, to bootstrap; read by `ingest accounts`; 10,000 entries",
 )
 
 # What the URIs of tokens' metadata say (api), fetched by its processes; all under one hash tag, so

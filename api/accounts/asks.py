@@ -3,7 +3,9 @@
 An ask is an entry of the Redis stream ASKED_ACCOUNTS. This process asks once a minute at most for
 the same address, and for a bounded number of new addresses a minute: wallets of each key, token
 accounts of each key, tokens of each key, and in all. An address is new where ingest does not follow
-it, or no more; one that is followed is never refused.
+it, or no more; one that is followed is never refused. Lamports of a wallet alone, which ingest asks
+RPC for where it follows the wallet, and which keep it followed no longer, may be asked for every
+two seconds.
 
 Ingest lets the least recently asked go where ACCOUNT_TRACKED_MAX are followed, and does not know
 keys. So it is this limit that bounds what a key can push out: of what was asked for within the last
@@ -25,10 +27,11 @@ from api.stores.clients import Stores
 from infra.settings import Settings
 from schemas.redis_keys import ASKED_ACCOUNTS
 
-Kind = Literal["wallet", "mint", "holders", "account", "rewards"]
+Kind = Literal["wallet", "mint", "holders", "account", "rewards", "lamports"]
 Asked = tuple[Kind, bytes]
 
 RENEWED_AFTER_S: Final = 60.0
+LAMPORTS_AFTER_S: Final = 2.0  # of a wallet that is followed, where what is known is outdated
 MAX_ENTRIES: Final = 10_000  # of the stream
 _WINDOW_S: Final = 60.0
 _REMEMBERED: Final = 1 << 16
@@ -55,9 +58,13 @@ class Asks:
         self._new: Counter[tuple[str, str]] = Counter()
 
     def is_recent(self, kind: Kind, address: bytes) -> bool:
-        """Return whether a raw address was asked for within the last minute."""
+        """Return whether a raw address was asked for within the last minute.
+
+        Of `lamports` within the last LAMPORTS_AFTER_S.
+        """
         last = self._asked.kept.get((kind, address))
-        return last is not None and now_s() - last < RENEWED_AFTER_S
+        after_s = LAMPORTS_AFTER_S if kind == "lamports" else RENEWED_AFTER_S
+        return last is not None and now_s() - last < after_s
 
     async def ask(
         self, kind: Kind, address: bytes, holder: str, *, is_followed: bool

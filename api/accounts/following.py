@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from enum import StrEnum
 from itertools import islice
@@ -11,6 +11,7 @@ from typing import Final
 
 from api.accounts.asks import Asked, Asks, Kind, Refused
 from api.accounts.coverage import CompleteLook, read_coverage, subject_of
+from api.accounts.lamports import LamportsOf, newer_lamports
 from api.accounts.waiting import Waited, Waiting
 from api.http.errors import Problem
 from api.stores.caches import BoundedCache, now_s
@@ -64,7 +65,10 @@ class Following:
         self._asks = Asks(stores, settings)
         # Who waits holds a place among the requests of the process: half of them stay free.
         places = max(1, settings.api_max_concurrent // 2)
-        self._waiting = Waiting(CompleteLook(stores), places, max(1, places // KEYS_THAT_WAIT))
+        self._look_complete = CompleteLook(stores)
+        self._waiting: Waiting[bytes | LamportsOf] = Waiting(
+            self._look, places, max(1, places // KEYS_THAT_WAIT)
+        )
         self._longest_s = max(0.0, settings.api_timeout_s - _SPARE_S)
         self._no_lane_until = 0.0
         self._complete: BoundedCache[Asked, float] = BoundedCache(_REMEMBERED)
@@ -118,6 +122,18 @@ class Following:
         standing = await self.follow(kind, address, holder, 0)
         return standing if standing in _REFUSALS else None
 
+    async def renew_lamports(self, wanted: LamportsOf, holder: str, wait_s: float) -> bool:
+        """Have a followed wallet's own lamports asked for now; wait up to `wait_s` for them.
+
+        Return whether they are here. It keeps the wallet followed no longer.
+        """
+        wallets = [(wanted.wallet, True)]
+        refused = await self._asks.ask_all("lamports", wallets, holder)
+        wait_s = min(wait_s, self._longest_s)
+        if refused is not None or wait_s <= 0:
+            return False
+        return await self._waiting.until_complete(wanted, wait_s, holder) is Waited.COMPLETE
+
     async def ask_mints(self, mints: Iterable[bytes], holder: str) -> None:
         """Ask for raw mints that an answer for a key needs; nobody waits for them.
 
@@ -164,6 +180,17 @@ class Following:
         new = ((account, False) for account in accounts)
         refused = await self._asks.ask_all("rewards", new, holder)
         return None if refused is None else _OF_REFUSED[refused]
+
+    async def _look(self, wanted: Collection[bytes | LamportsOf]) -> list[bytes | LamportsOf]:
+        """Return what is complete of subjects of coverage and of lamports; raises Problem."""
+        subjects = [each for each in wanted if isinstance(each, bytes)]
+        lamports = [each for each in wanted if not isinstance(each, bytes)]
+        found: list[bytes | LamportsOf] = []
+        if subjects:
+            found += await self._look_complete(subjects)
+        if lamports:
+            found += await newer_lamports(self._stores, lamports)
+        return found
 
     async def aclose(self) -> None:
         """End what runs for those who wait."""

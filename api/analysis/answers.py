@@ -24,6 +24,7 @@ WorthReason = Literal[
     "positions_incomplete",
     "positions_unknown",
     "moved_while_read",
+    "native_outdated",
 ]
 
 
@@ -47,7 +48,8 @@ class NetWorth(TypedDict):
         about(
             "a part, and no net worth: holdings with a price, and the positions all of whose "
             "amounts are known, without their debts; where nothing is missing the same as "
-            "`value_usd`; null: tokens moved while it was read, or not all of them are known",
+            "`value_usd`; null: tokens moved while it was read, not all of them are known, or SOL "
+            "is older than they are",
             12_480.5,
         ),
     ]
@@ -65,7 +67,9 @@ class NetWorth(TypedDict):
             "why it is null: `holdings_incomplete`, see `holdings.coverage`; `holdings_unpriced`: "
             "SOL has no price; `positions_incomplete`, see `errors`; `positions_unknown`: an "
             "amount, or the price of a debt, is not known; `moved_while_read`: the wallet's tokens "
-            "moved while positions were read, ask again",
+            "moved while positions were read, ask again; `native_outdated`: an account of the "
+            "wallet changed after `holdings.native.as_of_slot`, so its SOL may be in it as well; "
+            "SOL is asked for, ask again",
             [],
         ),
     ]

@@ -46,10 +46,13 @@ def without(held: HeldAccounts, amounts: Mapping[str, int]) -> tuple[HeldAccount
     return replace(held, tokens=tokens), dict(taken)
 
 
-def net_worth(holdings: Holdings, found: AggregatePositions, *, moved: bool) -> NetWorth:
+def net_worth(
+    holdings: Holdings, found: AggregatePositions, *, moved: bool, outdated: bool = False
+) -> NetWorth:
     """Return what a wallet is worth; a part that is not known makes all of it null.
 
-    Beside it is the sum of what is known, unless a deposit may be in it twice.
+    Beside it is the sum of what is known, unless a deposit may be in it twice. `moved`: tokens did
+    while positions were read. `outdated`: SOL may have become what is known better than SOL is.
     """
     positions = found["positions"]
     reasons: list[WorthReason] = []
@@ -68,11 +71,13 @@ def net_worth(holdings: Holdings, found: AggregatePositions, *, moved: bool) -> 
         reasons.append("positions_unknown")
     if moved:
         reasons.append("moved_while_read")
+    if outdated:
+        reasons.append("native_outdated")
     held = int(holdings["total_value_usd_micros"] or 0)
     had = held + _sum(known, "supplied_usd_micros") + _sum(known, "rewards_usd_micros")
     owed = _sum(known, "borrowed_usd_micros")
     # Of two readings, which incomplete ones may be, a deposit is in both or in neither.
-    is_one = has_read and not moved and "holdings_incomplete" not in reasons
+    is_one = has_read and not (moved or outdated) and "holdings_incomplete" not in reasons
     known_micros = had - owed if is_one else None
     assets, debts, value = (None, None, None) if reasons else (had, owed, known_micros)
     return {

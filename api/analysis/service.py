@@ -7,17 +7,19 @@ from typing import Final, NamedTuple
 from api.accounts.following import FollowState
 from api.analysis.answers import Analysis, NetWorth, PortfolioWithWorth, Worth
 from api.analysis.figures import amounts_of, categories, net_worth, without
+from api.analysis.native import changed_since
 from api.http.encoding import Encoded
 from api.positions.answers import AggregatePositions
 from api.positions.reader import Everything
 from api.positions.service import PositionService
-from api.stores.caches import CachedAnswers
+from api.stores.caches import CachedAnswers, now_s
+from api.wallets.answers import Holdings
 from api.wallets.holdings import Wanted, holdings
 from api.wallets.reader import Facts, Wallets, portfolio
 
 KEPT_BYTES: Final = 32 << 20
 FRESH_FOR_S: Final = 1.0
-WAIT_S: Final = 1.5  # until all of a wallet's accounts are known
+WAIT_S: Final = 1.5  # until all of a wallet's accounts are known, and its SOL is as new as they
 _MOST_READINGS: Final = 3  # until holdings and positions are of the same tokens
 
 
@@ -28,6 +30,15 @@ class Measured(NamedTuple):
     positions: AggregatePositions
     as_of_slot: int
     as_of_ms: int
+
+
+class _Read(NamedTuple):
+    """What a wallet holds and its positions."""
+
+    facts: Facts
+    found: Everything
+    moved: bool  # tokens did, between holdings and positions
+    changed_slot: int | None  # of what changed since its SOL is known; None: nothing did
 
 
 class AnalysisService:
@@ -58,18 +69,26 @@ class AnalysisService:
         Of a wallet that is followed already: it is not asked for again. The accounts that its
         positions need are, for `holder`.
         """
-        facts, found, moved = await self._read(wallet, holder, renews=False)
-        held, answer = facts.balances, found.answer
-        own, _ = without(held, found.stands_for)
+        read = await self._try(wallet, holder, FollowState.NOT_FOLLOWED, renews=False)
+        facts, answer = read.facts, read.found.answer
+        own, _ = without(facts.balances, read.found.stands_for)
         listed = holdings(own, facts.pooled, facts.backed, Wanted())
-        return Measured(net_worth(listed, answer, moved=moved), answer, *_least(facts, answer))
+        return Measured(_worth(listed, read), answer, *_least(facts, answer))
+
+    async def ask_native(self, wallet: str, holder: str) -> None:
+        """Have the SOL of a followed wallet asked for; `measure` has it a moment later.
+
+        It keeps the wallet followed no longer.
+        """
+        await self._wallets.renew_lamports(wallet, 0, holder, 0)
 
     async def _analysis(self, wallet: str, holder: str) -> Analysis:
-        facts, found, moved = await self._read(wallet, holder)
+        read = await self._read(wallet, holder)
+        facts, found = read.facts, read.found
         own, taken = without(facts.balances, found.stands_for)
         listed = holdings(own, facts.pooled, facts.backed, Wanted())
         glance, answer = portfolio(facts), found.answer
-        worth = net_worth(listed, answer, moved=moved)
+        worth = _worth(listed, read)
         as_of = facts.as_of()
         least = min(as_of, answer, key=lambda each: each["as_of_slot"])
         return {
@@ -93,11 +112,11 @@ class AnalysisService:
         }
 
     async def _portfolio(self, wallet: str, holder: str) -> PortfolioWithWorth:
-        facts, found, moved = await self._read(wallet, holder)
-        held, answer, as_of = facts.balances, found.answer, facts.as_of()
-        own, _ = without(held, found.stands_for)
+        read = await self._read(wallet, holder)
+        facts, answer, as_of = read.facts, read.found.answer, read.facts.as_of()
+        own, _ = without(facts.balances, read.found.stands_for)
         listed = holdings(own, facts.pooled, facts.backed, Wanted())
-        worth = net_worth(listed, answer, moved=moved)
+        worth = _worth(listed, read)
         slot, time_ms = _least(facts, answer)
         section: Worth = {
             "as_of_slot": slot,
@@ -111,29 +130,46 @@ class AnalysisService:
         }
         return {**as_of, "wallet": wallet, **portfolio(facts), "worth": section}
 
-    async def _read(
-        self, wallet: str, holder: str, *, renews: bool = True
-    ) -> tuple[Facts, Everything, bool]:
+    async def _read(self, wallet: str, holder: str) -> _Read:
+        """Return what a wallet holds and its positions, and have it followed on account of this.
+
+        Where its SOL is older than they are, it is asked for, waited for, and all is read again.
+        """
+        until_s = now_s() + WAIT_S
+        asked = await self._wallets.follow(wallet, holder, WAIT_S)
+        read = await self._try(wallet, holder, asked)
+        if read.changed_slot is None or read.moved:
+            return read
+        wait_s = until_s - now_s()
+        renewed = await self._wallets.renew_lamports(wallet, read.changed_slot, holder, wait_s)
+        return await self._try(wallet, holder, asked) if renewed else read
+
+    async def _try(
+        self, wallet: str, holder: str, asked: FollowState, *, renews: bool = True
+    ) -> _Read:
         """Return what a wallet holds and its positions, and whether tokens moved in between.
 
         Both are of one reading of its accounts where that serves both. A deposit between two
         readings would count twice, or not at all: both must have seen the same amounts of every
-        token. `renews`: the wallet is followed on account of this.
+        token. `renews`: the wallet is followed on account of this; `asked` is how that ended.
         """
-        asked = FollowState.NOT_FOLLOWED
-        if renews:
-            asked = await self._wallets.follow(wallet, holder, WAIT_S)
         for _ in range(_MOST_READINGS):
             facts = await self._wallets.facts(wallet, asked)
             held = facts.balances
             found = await self._positions.everything(
                 wallet, holder, renews=renews, reading=held.reading
             )
+            changed_slot = changed_since(held, found.answer["positions"])
             covered = found.answer["coverage"]
             is_whole = held.is_complete and covered["known_accounts"] == covered["read_accounts"]
             if not is_whole or amounts_of(held) == found.tokens:
-                return facts, found, False
-        return facts, found, True
+                return _Read(facts, found, moved=False, changed_slot=changed_slot)
+        return _Read(facts, found, moved=True, changed_slot=changed_slot)
+
+
+def _worth(listed: Holdings, read: _Read) -> NetWorth:
+    outdated = read.changed_slot is not None
+    return net_worth(listed, read.found.answer, moved=read.moved, outdated=outdated)
 
 
 def _least(facts: Facts, found: AggregatePositions) -> tuple[int, int]:

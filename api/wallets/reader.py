@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import Any, Final, cast
 
 from api.accounts.following import MOST_MINTS, Following, FollowState
+from api.accounts.lamports import LamportsOf
 from api.accounts.mints import MintReader
 from api.accounts.wallets import WalletAccountsReader
 from api.positions.answers import AggregatePositions
@@ -286,6 +287,14 @@ class Wallets:
         (await self._gaps.read()).check_wallet(wallet)
         (facts,) = await self._facts([wallet], [Section.PORTFOLIO], MOST_POSITIONS, asked)
         return facts
+
+    async def renew_lamports(self, wallet: str, slot: int, holder: str, wait_s: float) -> bool:
+        """Have a followed wallet's own SOL asked for, and wait until it is as of a slot or later.
+
+        Return whether it is.
+        """
+        wanted = LamportsOf(decode(wallet), slot)
+        return await self._following.renew_lamports(wanted, holder, wait_s)
 
     async def ask_unknown(self, wallet: str, holder: str) -> None:
         """Have followed, for a key, what the last `holdings` needs: mints, vaults of pools."""

@@ -17,6 +17,7 @@ from api.pay.bookkeeping import Books
 from api.pay.door import terms_of
 from api.services import Services
 from api.watch import metrics, report
+from api.watch.ahead import Ahead
 from api.watch.book import Book, Known
 from api.watch.crossings import At, advance
 from api.watch.lease import Lease
@@ -121,6 +122,7 @@ class Watch:
         self._book = Book(self._redis, lease)
         self._writer = writer
         self._turns = Turns(settings.watch_wallets_per_s, settings.watch_every_s)
+        self._ahead = Ahead()
         self._listed_s = float("-inf")
         self._wallets = self._left_out = 0
         self._keeps_books = settings.x402_facilitator_url is not None
@@ -133,16 +135,29 @@ class Watch:
             try:
                 if clock_s() - self._listed_s >= LIST_EVERY_S:
                     await self._list()
-                wallet = self._turns.next(clock_s())
+                wallet = self._ahead.next(clock_s()) or await self._turn()
                 metrics.OVERDUE_S.set(self._turns.overdue_s(clock_s()))
                 if wallet is None:
-                    await asyncio.sleep(min(IDLE_S, self._turns.wait_s(clock_s())))
+                    wait_s = min(IDLE_S, self._turns.wait_s(clock_s()))
+                    await asyncio.sleep(self._ahead.wait_s(clock_s(), wait_s))
                     continue
                 await self.look(wallet)
                 backoff.reset()
             except (RedisError, OSError, _Away) as error:
                 log.warning("a store does not answer: waiting", reason=str(error))
                 await backoff.wait()
+
+    async def _turn(self) -> str | None:
+        """Return the wallet whose turn it is, None where nobody's is or its SOL is asked for.
+
+        That is read a moment later. It keeps the wallet tracked no longer.
+        """
+        now_s = asyncio.get_running_loop().time()
+        wallet = self._turns.next(now_s)
+        if wallet is None or not self._ahead.begin(wallet, now_s):
+            return wallet
+        await self._services.analysis.ask_native(wallet, HOLDER)
+        return None
 
     async def look(self, wallet: str) -> None:
         """Read a wallet: write what changed, and the hour's net worth.
@@ -169,6 +184,8 @@ class Watch:
             metrics.READINGS.labels("failed").inc()
             log.exception("a wallet cannot be watched", wallet=wallet)
         else:
+            if "native_outdated" in measured.worth["reasons"]:
+                self._ahead.outdated(wallet)
             metrics.READINGS.labels("partial" if measured.worth["reasons"] else "whole").inc()
 
     async def write_snapshots(self) -> None:
@@ -233,7 +250,9 @@ class Watch:
         count, raw = await self._redis.ask(
             [("ZCARD", name), ("ZRANGE", name, 0, self._most - 1, "REV")]
         )
-        self._turns.set(map(text, raw), self._listed_s)
+        wallets = [*map(text, raw)]
+        self._turns.set(wallets, self._listed_s)
+        self._ahead.keep(wallets)
         self._wallets, self._left_out = len(raw), max(0, count - len(raw))
         metrics.WALLETS.set(self._wallets)
         metrics.LEFT_OUT.set(self._left_out)

@@ -282,6 +282,7 @@ async def _of_wallet(
 ) -> list[Found]:
     """Return a wallet's own account and its token accounts; where a call fails, the others end.
 
+    The wallet's own account is not older than these: SOL that became a token would count twice.
     Raises AnswerTooLarge also where these are too many.
     """
     try:
@@ -298,7 +299,11 @@ async def _of_wallet(
     found = [call.result() for call in calls]
     if sum(len(updates) for _, updates in found) > 1 + MOST_OF_WALLET:  # its own is one
         raise AnswerTooLarge(WALLET_ANSWER_BYTES)
-    return found
+    own, *tokens = found
+    newest = max(slot for slot, _ in tokens)
+    if own[0] < newest:
+        own = await multiple([wallet], newest)
+    return [own, *tokens]
 
 
 def reason_of(error: NotNow | RpcRefused | BadAnswer) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -279,6 +279,9 @@ class Requests:
                 if field == b"rewards" and len(address) == 32:
                     self._rewards(address)
                     continue
+                if field == b"lamports" and len(address) == 32:
+                    self._ask_lamports(address)
+                    continue
                 if field == b"file":
                     self._take_file(number, address)
                     continue
@@ -386,11 +389,21 @@ class Requests:
             work = self._all(address, self._asking.mint(address))
         elif is_due:
             work = self._all(address, self._asking.wallet(address))
-        elif now - self._lamports_s.get(address, 0.0) > LAMPORTS_AFTER_S:
-            self._lamports_s[address] = now
-            work = self._only(self._asking.lamports(address))
         else:
+            self._ask_lamports(address)
             return
+        self._run(address, work)
+
+    def _ask_lamports(self, wallet: bytes) -> None:
+        """Ask for the lamports of a tracked wallet alone; it stays tracked no longer for that."""
+        if wallet not in self._tracked.wallets or wallet in self._under_way:
+            return
+        now = time.monotonic()
+        if now - self._lamports_s.get(wallet, float("-inf")) > LAMPORTS_AFTER_S:
+            self._lamports_s[wallet] = now
+            self._run(wallet, self._only(self._asking.lamports(wallet)))
+
+    def _run(self, address: bytes, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         self._under_way[address] = task
         task.add_done_callback(lambda task: self._done(address, task))

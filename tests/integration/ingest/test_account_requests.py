@@ -219,3 +219,45 @@ async def test_a_takeover_does_not_read_a_wallet_with_too_many_accounts(
     called = await redis.info("commandstats")
     assert called["cmdstat_smembers"]["calls"] == 8
     await redis.aclose()
+
+
+async def test_lamports_of_a_tracked_wallet_are_asked_for_and_track_nothing(
+    running: Running, settings: Settings
+) -> None:
+    redis = connect(settings)
+    await redis.zadd(TRACKED_WALLETS.make(), {WALLET: 1})
+    asked: list[str] = []
+
+    async def answer(method: str, params: list[Any]) -> Any:
+        asked.append(method)
+        assert params[0] == [text(WALLET)]
+        return [None]
+
+    async with running(answer) as lane:
+        for wallet in (OTHER, WALLET, WALLET):
+            await redis.xadd(ASKED_ACCOUNTS.make(), {"lamports": wallet})
+        await eventually_async(lambda: len(lane.answers))
+        [found] = lane.answers.take(9, 1 << 20)
+        assert [update.address for _, update in found.updates] == [WALLET]
+        assert (asked, found.covered) == (["getMultipleAccounts"], ())
+        assert OTHER not in lane.tracked.wallets
+    assert await redis.zrange(TRACKED_WALLETS.make(), 0, -1, withscores=True) == [(WALLET, 1.0)]
+    await redis.aclose()
+
+
+async def test_the_lamports_of_a_wallet_are_not_older_than_its_token_accounts(
+    running: Running,
+) -> None:
+    slots = [9, 10, 12]  # of the wallet's own account, from call to call
+
+    async def answer(method: str, params: list[Any]) -> Any:
+        is_own = method == "getMultipleAccounts"
+        slot, value = (slots.pop(0), [None]) if is_own else (11, [])
+        return web.json_response({"result": {"context": {"slot": slot}, "value": value}})
+
+    async with running(answer) as lane:
+        await lane.ask(WALLET)
+        await eventually_async(lambda: len(lane.answers))
+        [found] = lane.answers.take(20, 1 << 20)
+        assert [(slot, update.address) for slot, update in found.updates] == [(12, WALLET)]
+        assert [each.slot for each in found.covered] == [11]

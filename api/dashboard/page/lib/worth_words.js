@@ -17,6 +17,7 @@ const REASONS = {
   positions_incomplete: "not all positions could be read",
   positions_unknown: "an amount, or the price of a debt, is not known",
   moved_while_read: "its tokens moved while they were read",
+  native_outdated: "its SOL is not known as of its last change",
 };
 
 /** A kind of positions in words. */

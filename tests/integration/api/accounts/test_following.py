@@ -10,6 +10,7 @@ import pytest
 
 from api.accounts import asks
 from api.accounts.following import Following, FollowState
+from api.accounts.lamports import LamportsOf
 from api.accounts.waiting import LOOK_EVERY_S
 from schemas.accounts import TOO_MANY_ACCOUNTS
 from schemas.redis_keys import TRACKED_ACCOUNTS, TRACKED_MINTS
@@ -252,3 +253,43 @@ async def test_accounts_by_address_have_a_limit_of_their_own_and_the_followed_no
     assert len(await lane.asked()) == 3
     assert await following.ask_accounts([third], "other") is None
     assert await following.follow("wallet", WALLET, KEY, 0) is FollowState.PENDING
+
+
+async def test_lamports_are_asked_for_at_once_and_waited_for(
+    lane: AccountsLane, follow: Follow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await lane.advance()
+    await lane.own_sol(WALLET, 5)
+    await lane.track(WALLET)
+    following = follow(api_timeout_s=300.0)
+    wanted = LamportsOf(WALLET, lane.slot + 1)
+    waiting = asyncio.create_task(following.renew_lamports(wanted, KEY, LONG_S))
+    await eventually_async(lane.asked)
+    await asyncio.sleep(0.2)
+    assert not waiting.done(), "what is stored is older"
+    await lane.advance()
+    await lane.own_sol(WALLET, 3)
+    assert await waiting
+    assert not await following.renew_lamports(wanted, KEY, 0), "nobody waits"
+    assert await lane.asked() == [(b"lamports", WALLET)], "of others within two seconds, once"
+    monkeypatch.setattr(asks, "LAMPORTS_AFTER_S", 0.0)
+    later = LamportsOf(WALLET, lane.slot + 1)
+    assert not await following.renew_lamports(later, KEY, 0.1)
+    assert await lane.asked() == [(b"lamports", WALLET)] * 2
+
+
+async def test_lamports_and_coverage_are_waited_for_side_by_side(
+    lane: AccountsLane, follow: Follow
+) -> None:
+    await lane.advance()
+    following = follow(api_timeout_s=300.0)
+    other = b"o" * 32
+    covered = asyncio.create_task(following.follow("wallet", other, KEY, LONG_S))
+    wanted = LamportsOf(WALLET, lane.slot)
+    lamports = asyncio.create_task(following.renew_lamports(wanted, KEY, LONG_S))
+    await eventually_async(lane.asked)
+    await lane.own_sol(WALLET, 3)
+    assert await lamports
+    assert not covered.done()
+    await lane.cover(other)
+    assert await covered is FollowState.COMPLETE

@@ -4,8 +4,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
-from time import perf_counter
+from time import perf_counter, time_ns
 from typing import Any
 
 import pytest
@@ -13,12 +14,13 @@ import pytest
 from schemas.money import USDC as USDC_TEXT
 from schemas.protocols import registry
 from schemas.protocols.contract import Held, Reading, World
-from schemas.redis_keys import COVERED, PRICE, account_tags
+from schemas.redis_keys import ASKED_ACCOUNTS, COVERED, PRICE, WATERMARK, account_tags
 from schemas.solana.addresses import SYSTEM_PROGRAM, key, text
 from tests.integration.api.positions.test_aggregates import (
     COIN,
     LENDER,
     LENDING,
+    NFT,
     POOLS,
     POSITION,
     Ask,
@@ -30,6 +32,7 @@ from tests.integration.api.positions.test_aggregates import (
     read_loans,
 )
 from tests.integration.api.positions.test_native_stake import SLOT, TIME_MS
+from tests.support.waiting import eventually_async
 
 SOL = 10**9
 USDC = key(USDC_TEXT)
@@ -91,6 +94,13 @@ def _shares(monkeypatch: pytest.MonkeyPatch, _protocols: None) -> None:
 
     everything = [replace(each, read=read) if each is LENDING else each for each in registry.ALL]
     slugs = registry.by_slug({"p01": "lender"}, everything)
+    monkeypatch.setattr(registry, "SLUGS", slugs)
+
+
+@pytest.fixture
+def _staking(monkeypatch: pytest.MonkeyPatch, _protocols: None) -> None:
+    """Have native stake alone."""
+    slugs = registry.by_slug({"staking": "native_stake"}, registry.ALL)
     monkeypatch.setattr(registry, "SLUGS", slugs)
 
 
@@ -207,3 +217,58 @@ async def test_the_worth_of_a_wallet_that_nobody_asked_for_says_what_it_lacks(
     refused = await asking.get(f"/api/wallets/{text(wallet)}/portfolio?include=lending")
     assert (refused.status_code, refused.json()["code"]) == (422, "invalid_parameter")
     assert "'positions'" in refused.json()["detail"]
+
+
+async def _stale(chain: Stocked) -> bytes:
+    """Return a wallet with 2 SOL as of slot 4,500 that staked nearly all of it later."""
+    wallet = await _followed(chain, 2 * SOL)
+    await chain.stake(wallet, 2 * SOL, slot=4_600)
+    mark = {"at_ms": time_ns() // 1_000_000}
+    for tag in account_tags():
+        await chain.redis.hset(WATERMARK.make(tag=tag, group="accounts"), mapping=mark)
+    return wallet
+
+
+async def _asked(chain: Stocked, wallet: bytes) -> int:
+    """Return how often the wallet's own lamports were asked for."""
+    entries = await chain.redis.xrange(ASKED_ACCOUNTS.make())
+    return sum(fields.get(b"lamports") == wallet for _, fields in entries)
+
+
+@pytest.mark.usefixtures("_staking")
+@pytest.mark.parametrize("path", ["analyze", "portfolio"])
+async def test_sol_that_is_older_than_a_stake_is_asked_for_and_waited_for(
+    chain: Stocked, ask: Ask, path: str
+) -> None:
+    wallet = await _stale(chain)
+    query = {"include": "positions"} if path == "portfolio" else {}
+    asking = asyncio.create_task(ask(wallet, path, **query))
+    await eventually_async(lambda: _asked(chain, wallet))
+    await chain.put(wallet, SYSTEM_PROGRAM, b"", lamports=SOL // 10, slot=4_600)
+    found = await asking
+    worth = found["worth"]["net_worth"] if path == "portfolio" else found["net_worth"]
+    assert worth["reasons"] == []
+    assert worth["value_usd"] == worth["known_usd"] == 15.0 + 300.0
+    assert await _asked(chain, wallet) == 1
+
+
+@pytest.mark.usefixtures("_staking")
+async def test_net_worth_is_null_while_sol_may_be_in_it_twice(chain: Stocked, ask: Ask) -> None:
+    wallet = await _stale(chain)
+    began = perf_counter()
+    found = await ask(wallet, "analyze")
+    assert perf_counter() - began >= 1.0, "it is waited for"
+    worth = found["net_worth"]
+    assert worth["reasons"] == ["native_outdated"]
+    assert (worth["value_usd"], worth["assets_usd"], worth["known_usd"]) == (None, None, None)
+    assert found["holdings"]["native"]["as_of_slot"] == 4_500
+    assert [each["slot"] for each in found["positions"]] == [4_600]
+    assert not found["is_complete"]
+
+
+async def test_sol_as_of_the_last_change_is_not_asked_for_again(chain: Stocked, ask: Ask) -> None:
+    wallet = await _followed(chain, 2 * SOL)
+    await chain.token(wallet, USDC, 7_000_000)
+    await chain.token(wallet, NFT, 1)
+    assert (await ask(wallet, "analyze"))["net_worth"]["reasons"] == []
+    assert await _asked(chain, wallet) == 0

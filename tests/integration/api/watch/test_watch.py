@@ -197,6 +197,7 @@ async def test_watching_keeps_no_wallet_tracked_and_asks_for_what_positions_lack
         await borrower.seen(1.5)
     entries: Any = await chain.redis.xrange(ASKED_ACCOUNTS.make())
     asked = [name for _, fields in entries for name in fields]
+    assert asked.count(b"lamports") == 1, "of a wallet that nothing happens to once a minute"
     assert b"wallet" not in asked
     assert b"rewards" not in asked
 
