@@ -28,7 +28,7 @@ class Ahead:
         return max(0.0, min(most_s, self._waiting[0][0] - now_s)) if self._waiting else most_s
 
     def begin(self, wallet: str, now_s: float) -> bool:
-        """Return whether a wallet is to be asked for, and waits from now on."""
+        """Return whether a wallet must be asked for now; if so, it waits from now on."""
         if now_s - self._asked_s.get(wallet, float("-inf")) < EVERY_S:
             return False
         self._asked_s[wallet] = now_s

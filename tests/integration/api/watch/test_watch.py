@@ -28,7 +28,7 @@ from schemas.redis_keys import (
     WATERMARK,
     account_tags,
 )
-from schemas.solana.addresses import text
+from schemas.solana.addresses import SYSTEM_PROGRAM, text
 from schemas.times import HOUR_MS
 from tests.api.watch.test_crossings import loan
 from tests.integration.api.positions.test_aggregates import (
@@ -200,6 +200,34 @@ async def test_watching_keeps_no_wallet_tracked_and_asks_for_what_positions_lack
     assert asked.count(b"lamports") == 1, "of a wallet that nothing happens to once a minute"
     assert b"wallet" not in asked
     assert b"rewards" not in asked
+
+
+async def test_sol_that_is_older_than_a_position_is_asked_for_before_net_worth_is_whole(
+    settings: Settings, chain: Stocked
+) -> None:
+    borrower = await Borrower.begin(chain, 1_500)
+    await borrower.owes(1_500)  # in a later slot than that of its SOL
+
+    async def asked() -> int:
+        entries: Any = await chain.redis.xrange(ASKED_ACCOUNTS.make())
+        return sum(fields.get(b"lamports") == borrower.wallet for _, fields in entries)
+
+    async with watching(settings):
+        await eventually_async(asked)
+        [partial] = await until_rows(settings, len)
+        assert (partial["is_complete"], partial["reasons"]) == (False, ["native_outdated"])
+        assert partial["net_worth_usd_micros"] is None
+        before = await asked()
+
+        async def is_asked_again() -> bool:
+            return await asked() > before
+
+        await eventually_async(is_asked_again)
+        await chain.put(borrower.wallet, SYSTEM_PROGRAM, b"", lamports=SOL, slot=4_600)
+        [whole] = await until_rows(settings, lambda found: found[0]["is_complete"])
+        assert whole["net_worth_usd_micros"] == (150 + 3_000 + 5 - 2_000) * 10**6
+    tracked = await chain.redis.zscore(TRACKED_WALLETS.make(), borrower.wallet)
+    assert tracked == 1.0, "watching keeps no wallet tracked"
 
 
 async def test_a_crossing_alerts_once_by_the_thresholds_of_clients(
