@@ -15,6 +15,7 @@ from schemas import redis_keys
 from schemas.accounts import BadAccount, StoredAccount, unpack
 from schemas.away import bit
 from schemas.protocols.contract import Kind
+from schemas.protocols.programs import OTHER
 from schemas.protocols.registry import KINDS, kind_of
 from schemas.solana.addresses import SYSTEM_PROGRAM, text
 
@@ -23,6 +24,7 @@ _CACHED_QUESTIONS: Final = 1 << 10  # of a partition and the programs of a route
 TRACKED_PROGRAMS: Final = frozenset(
     {
         SYSTEM_PROGRAM,
+        OTHER,
         *(program for program, kinds in KINDS.items() for kind in kinds if kind.group == "tokens"),
     }
 )

@@ -2,7 +2,8 @@
 
     <slot: u64><lamports: u64><program: u16><flags: u8><size: u32><frame>
 
-`program` is the number of its owner in `schemas.protocols.programs`. A closing has no data.
+`program` is the number of its owner in `schemas.protocols.programs`, 65,535 for an owner without
+one: of a wallet's own account, whose data is not kept then. A closing has no data.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class StoredAccount(NamedTuple):
 
     slot: int
     lamports: int
-    program: bytes  # its owner, 32 bytes; that it had, where it is closed
+    program: bytes  # its owner, 32 bytes, or `programs.OTHER`; that it had, where it is closed
     size: int  # of the data
     frame: bytes  # the data, compressed; empty where there is none
     closed: bool = False
@@ -95,12 +96,14 @@ def decompress(frame: bytes, size: int) -> bytes:
 
 
 def pack(account: StoredAccount) -> bytes:
-    """Return the stored form; raises KeyError for a program without a number."""
+    """Return the stored form; raises KeyError for a program without a number, but for OTHER."""
+    program = account.program
+    number = programs.OTHER_NUMBER if program == programs.OTHER else programs.NUMBERS[program]
     return (
         _HEADER.pack(
             account.slot,
             account.lamports,
-            programs.NUMBERS[account.program],
+            number,
             _CLOSED if account.closed else 0,
             account.size,
         )
@@ -114,7 +117,7 @@ def unpack(stored: bytes) -> StoredAccount:
         slot, lamports, number, flags, size = _HEADER.unpack_from(stored)
     except error:
         raise BadAccount(f"{len(stored)} bytes, {_HEADER.size} are a header") from None
-    program = programs.ADDRESSES.get(number)
+    program = programs.OTHER if number == programs.OTHER_NUMBER else programs.ADDRESSES.get(number)
     if program is None:
         raise BadAccount(f"program {number} has no address")
     return StoredAccount(slot, lamports, program, size, stored[_HEADER_SIZE:], flags & _CLOSED != 0)

@@ -15,3 +15,12 @@ ADDRESSES: Final[dict[int, bytes]] = {
     ).items()
 }
 NUMBERS: Final[dict[bytes, int]] = {address: number for number, address in ADDRESSES.items()}
+
+OTHER_NUMBER: Final = (1 << 16) - 1
+OTHER: Final = b"\xff" * 32
+"""What a wallet's own account is stored with where its program, which may be any, has no number."""
+
+
+def numbered(program: bytes) -> bytes:
+    """Return a program that has a number; OTHER for one without."""
+    return program if program in NUMBERS else OTHER

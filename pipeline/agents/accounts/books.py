@@ -27,6 +27,7 @@ from schemas.accounts import BadAccount, StoredAccount, decompress, pack
 from schemas.codec import CodecError
 from schemas.proto.tape_pb2 import AccountVersion, Covered, SlotBatch
 from schemas.protocols.contract import Kind
+from schemas.protocols.programs import numbered
 from schemas.protocols.registry import KINDS, MINT_PROGRAMS, kind_of, mints_of
 from schemas.rows import ACCOUNTS, Row
 from schemas.solana.addresses import text
@@ -180,13 +181,10 @@ class AccountBooks:
             self._take_mints(address, before, None, b"")
             self._closed_ms[address] = self._time_ms
         else:
-            account = StoredAccount(
-                at, version.lamports, version.program, version.size, version.data
-            )
+            program = numbered(version.program)
+            account = StoredAccount(at, version.lamports, program, version.size, version.data)
             kind, data = self._decoded.pop((slot, address), (None, b""))
-            after = Known(
-                at, version.program, False, tuple(version.found_by), has_row=has_row(kind)
-            )
+            after = Known(at, program, False, tuple(version.found_by), has_row=has_row(kind))
             self._take_mints(address, before, kind, data)
             if kind is not None and after.has_row:
                 self._rows[address] = row(address, kind, account, data, after.found_by)

@@ -23,6 +23,7 @@ from pipeline.ingest.accounts.rpc import AccountsRpc, BadAnswer
 from pipeline.ingest.accounts.tracked import Tracked
 from schemas.account_reading import GROUP
 from schemas.accounts import BadAccount, StoredAccount, unpack
+from schemas.protocols.programs import OTHER
 from schemas.protocols.registry import kind_of
 from schemas.redis_keys import ACCOUNT, WATERMARK, account_tag, account_tags
 from schemas.solana.addresses import SYSTEM_PROGRAM, key, text
@@ -35,6 +36,8 @@ APPLIED_WITHIN_S: Final = 30.0  # the agent's lag that is waited for
 LOOK_S: Final = 0.25
 KEYS_A_LOOK: Final = 32  # that are drawn, of each partition's node
 MOST_LOOKS: Final = 40  # until enough of the keys are accounts: 10,240 keys a minute, 2.6 us each
+_OF_WALLETS: Final = frozenset({SYSTEM_PROGRAM, OTHER})
+"""Programs that stored lamports of wallets have."""
 _PREFIX: Final = ACCOUNT.pattern.partition("{")[0].encode()
 
 
@@ -122,7 +125,7 @@ class Audit:
     def _differs(self, packed: bytes, update: Update, slot: int) -> bool:
         try:
             stored = unpack(packed)
-            if stored.slot > slot or stored.program == SYSTEM_PROGRAM:
+            if stored.slot > slot or stored.program in _OF_WALLETS:
                 return False  # newer; or lamports that are kept as of each asking
             if stored.closed or not update.lamports:
                 return stored.closed == bool(update.lamports)

@@ -77,8 +77,10 @@ class Selection:
         kind = kind_of(address, program, data)
         found_by: list[bytes] = []
         if kind is None:
-            if address not in self._tracked.wallets or program not in NUMBERS:
+            if address not in self._tracked.wallets:
                 return None
+            if program not in NUMBERS:  # SOL of a wallet may be in an account of any program
+                data = b""
         else:
             if groups is not None and kind.group not in groups:
                 return None

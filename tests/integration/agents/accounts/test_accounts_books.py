@@ -14,6 +14,7 @@ from schemas import redis_keys
 from schemas.accounts import compress, largest_of, unpack
 from schemas.codec import CodecError
 from schemas.proto.tape_pb2 import AccountVersion, Covered
+from schemas.protocols.programs import OTHER
 from schemas.solana.addresses import STAKE_PROGRAM, text
 from tests.integration.agents.accounts.conftest import (
     T0_MS,
@@ -26,6 +27,7 @@ from tests.integration.agents.accounts.conftest import (
     slot_batch,
     stake,
     token,
+    version,
     vote,
 )
 from tests.integration.agents.accounts.oracle import expected
@@ -152,6 +154,18 @@ async def test_a_wallet_let_go_takes_its_tokens_with_it_and_nothing_else(player)
     assert not await player.redis.exists(acct(raw(1, 1)), acct(ALICE), f"cover:{TAG}:{text(ALICE)}")
     assert await player.redis.smembers(own(ALICE)) == {raw(1, 2)}
     assert await player.redis.exists(acct(raw(1, 4))) == 1
+
+
+async def test_lamports_of_a_wallet_are_kept_whatever_program_has_its_account(player):
+    curve = bytes(range(32))
+    await player.apply(slot_batch(7, asked(version(ALICE, curve, b"", 5), 6)))
+    await player.flush()
+    stored = unpack(await player.redis.get(acct(ALICE)))
+    assert (stored.slot, stored.lamports, stored.program, stored.size) == (6, 5, OTHER, 0)
+    player.crash()
+    await player.apply(slot_batch(8, covered=[Covered(kind=Covered.WALLET, address=ALICE)]))
+    await player.flush()
+    assert not await player.redis.exists(acct(ALICE))
 
 
 async def test_what_is_below_its_program_s_coverage_is_swept_away(player):

@@ -13,6 +13,7 @@ from api.accounts.wallets import NotCovered, WalletAccounts, WalletAccountsReade
 from api.stores.clients import Stores
 from infra.settings import Settings
 from schemas.accounts import MOST_OF_WALLET
+from schemas.protocols import programs
 from schemas.redis_keys import ACCOUNT, COVERED, FOUND_BY, account_tag
 from schemas.solana.addresses import TOKEN_2022_PROGRAM, text
 from tests.support.api.accounts_lane import TAGS, AccountsLane, extension, token_data
@@ -238,3 +239,14 @@ async def test_without_a_lane_it_is_said_so(
     lane: AccountsLane, reader: WalletAccountsReader
 ) -> None:
     assert await read_one(reader) == NotCovered(FollowState.NOT_INGESTED)
+
+
+async def test_sol_counts_whatever_program_has_the_wallet_s_account(
+    covered: AccountsLane, reader: WalletAccountsReader
+) -> None:
+    await covered.write(WALLET, b"", program=programs.OTHER, lamports=9)
+    assert (await complete(reader)).lamports == 9
+    await covered.write(WALLET, b"", program=programs.OTHER, lamports=9, slot=covered.slot - 1)
+    assert (await complete(reader)).lamports == 0, (
+        "the answer that covers the wallet has it no more"
+    )

@@ -90,6 +90,19 @@ def test_token_accounts_pass_for_tracked_wallets_alone():
     assert not versions(made(Selection(tracked, ["positions"]), settled(8, token(WALLET))))
 
 
+def test_the_own_account_of_a_tracked_wallet_passes_whatever_program_has_it():
+    curve = bytes(range(32))  # a program that nothing is subscribed to of
+    update = Update(WALLET, curve, 9, b"its data", 1)
+    tracked = Tracked(10)
+    selection = Selection(tracked, GROUPS)
+    assert selection.asked(update, 7) is None
+    tracked.wallets.ask(WALLET, 1)
+    found = selection.asked(update, 7)
+    assert found is not None
+    assert (found.program, found.lamports, found.size, found.data) == (curve, 9, 0, b"")
+    assert (list(found.found_by), found.asked_slot) == ([], 7)
+
+
 def test_a_token_account_that_changes_hands_is_followed_once_more():
     tracked = Tracked(10, [(WALLET, 1)])
     selection = Selection(tracked, GROUPS)
