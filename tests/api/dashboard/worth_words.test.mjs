@@ -16,6 +16,8 @@ test("net worth that is not known says why, a reason it does not know by its nam
   const found = worthWords({ net_worth: worth(["holdings_incomplete", "new_one"]), pending: [] });
   assert.deepEqual([found.short, found.tone], ["not known", "warn"]);
   assert.equal(found.words, "Net worth is not known: not all balances of the wallet are known yet; new_one.");
+  const old = worthWords({ net_worth: worth(["native_outdated"]), pending: [] });
+  assert.equal(old.words, "Net worth is not known: its SOL is not known as of its last change.");
 });
 
 test("positions that are not known whole are counted, and a kind says that its sum is a part", () => {

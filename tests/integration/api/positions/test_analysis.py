@@ -231,7 +231,7 @@ async def _stale(chain: Stocked) -> bytes:
 
 async def _asked(chain: Stocked, wallet: bytes) -> int:
     """Return how often the wallet's own lamports were asked for."""
-    entries = await chain.redis.xrange(ASKED_ACCOUNTS.make())
+    entries: Any = await chain.redis.xrange(ASKED_ACCOUNTS.make())
     return sum(fields.get(b"lamports") == wallet for _, fields in entries)
 
 
@@ -243,7 +243,11 @@ async def test_sol_that_is_older_than_a_stake_is_asked_for_and_waited_for(
     wallet = await _stale(chain)
     query = {"include": "positions"} if path == "portfolio" else {}
     asking = asyncio.create_task(ask(wallet, path, **query))
-    await eventually_async(lambda: _asked(chain, wallet))
+
+    async def is_asked() -> bool:
+        return await _asked(chain, wallet) > 0
+
+    await eventually_async(is_asked)
     await chain.put(wallet, SYSTEM_PROGRAM, b"", lamports=SOL // 10, slot=4_600)
     found = await asking
     worth = found["worth"]["net_worth"] if path == "portfolio" else found["net_worth"]
