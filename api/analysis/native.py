@@ -7,13 +7,14 @@ twice: as SOL, and as what it became.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Container, Mapping, Sequence
 from typing import Final
 
 from api.analysis.figures import amounts_of
 from api.positions.answers import PositionRecord
 from api.wallets.held import HeldAccounts
-from schemas.solana.addresses import TOKEN_2022_PROGRAM, TOKEN_PROGRAM, key, text
+from schemas.solana.addresses import TOKEN_2022_PROGRAM, TOKEN_PROGRAM, key
+from schemas.solana.base58 import decode
 
 _TOKEN_PROGRAMS: Final = frozenset({TOKEN_PROGRAM, TOKEN_2022_PROGRAM})
 
@@ -29,22 +30,22 @@ def changed_since(held: HeldAccounts, positions: Sequence[PositionRecord]) -> in
     reading = held.reading
     if reading is None or held.lamports_slot is None or not held.lamports:
         return None
-    own = key(held.wallet)
-    slots = [
+    since, own = held.lamports_slot, key(held.wallet)
+    newer = [
         account.slot
         for address, account in reading.stored.items()
+        if account.slot > since
+        and address != own
         # What was its token account once may be somebody else's now.
-        if address != own
         and (account.program not in _TOKEN_PROGRAMS or address in reading.tokens or account.closed)
     ]
-    amounts = amounts_of(held)
-    named = set(map(text, reading.stored))
-    slots += [each["slot"] for each in positions if _is_own(each, named, amounts)]
-    newest = max(slots, default=0)
-    return newest if newest > held.lamports_slot else None
+    if changed := [each for each in positions if each["slot"] > since]:
+        amounts = amounts_of(held)
+        newer += [each["slot"] for each in changed if _is_own(each, reading.stored, amounts)]
+    return max(newer, default=None)
 
 
-def _is_own(position: PositionRecord, named: Set[str], amounts: Mapping[str, int]) -> bool:
+def _is_own(position: PositionRecord, stored: Container[bytes], amounts: Mapping[str, int]) -> bool:
     """Return whether the account of a position is the wallet's; a pool is its own market."""
     name, market = position["position_id"], position["market"]
-    return name in named or (market not in (None, name) and amounts.get(name, 1) == 1)
+    return decode(name) in stored or (market not in (None, name) and amounts.get(name, 1) == 1)
