@@ -209,7 +209,12 @@ class Ledger:
         self._from_slot = from_slot
 
     def whole_on(self, slot: int) -> int | None:
-        """Return which connection, counted from 1, carried a slot whole; None: none did."""
+        """Return which connection, counted from 1, carried a slot whole; None: none did.
+
+        Decided now, by what was seen of the slot and its ancestors so far.
+        """
+        if slot in self._slots:
+            self._is_whole(slot)
         held = self._known(slot)
         return None if held is None else held.whole_connection
 

@@ -23,6 +23,7 @@ from pipeline.ingest.ledger import Decision, Ledger, Missing, Settled, Status
 
 REMEMBERED: Final = 64  # settled slots whose write versions are kept
 NOT_ON_ALL: Final = "a stream did not have the slot"
+DROPPED: Final = "it was known whole only after the connection's versions were dropped"
 UNSEEN: Final = -1  # write version of a closing that only balances show: any other is newer
 
 
@@ -103,6 +104,8 @@ class _Stream:
     connection: int = 0
     # slot -> connection -> address
     held: dict[int, dict[int, dict[bytes, Update]]] = field(default_factory=dict)
+    # slot -> connections whose versions are not held any more
+    dropped: dict[int, set[int]] = field(default_factory=dict)
     ready: deque[_Ready] = field(default_factory=deque)
     # slot -> address -> write version; the last settled slots
     sent: OrderedDict[int, dict[bytes, int]] = field(default_factory=OrderedDict)
@@ -167,12 +170,17 @@ class AccountLedger:
         return settled is None or slot > settled
 
     def connected(self, stream: int, from_slot: int | None) -> None:
-        """Begin a new connection of a stream, which carries all from `from_slot` on."""
+        """Begin a new connection of a stream, which carries all from `from_slot` on.
+
+        Of an unsettled slot, the versions of the connection that carried it whole stay.
+        """
         of = self._streams[stream]
         of.ledger.connected(from_slot)
         of.connection += 1
         for slot, held in of.held.items():
             whole = of.ledger.whole_on(slot)
+            if gone := held.keys() - {whole}:
+                of.dropped.setdefault(slot, set()).update(gone)
             of.held[slot] = {whole: held[whole]} if whole in held else {}
 
     def account(self, stream: int, slot: int, update: Update) -> list[AccountDecision]:
@@ -194,7 +202,9 @@ class AccountLedger:
         """Take a slot status."""
         of = self._streams[stream]
         if status is Status.DEAD and self.is_wanted(stream, slot):
-            of.held.pop(slot, None)  # another block may yet be executed for this slot
+            # Another block may yet be executed for this slot.
+            of.held.pop(slot, None)
+            of.dropped.pop(slot, None)
         return self._take(stream, of.ledger.status(slot, parent, status))
 
     def block_meta(
@@ -220,8 +230,12 @@ class AccountLedger:
         of = self._streams[stream]
         for decision in decisions:
             match decision:
-                case Settled():
-                    of.ready.append(self._ready(of, decision))
+                case Settled(slot):
+                    whole = of.ledger.whole_on(slot)
+                    if whole in of.dropped.get(slot, ()):
+                        found.append(Hole(slot, slot, DROPPED, is_lost=False))
+                        whole = None
+                    of.ready.append(self._ready(of, decision, whole))
                 case Missing(first, last):
                     found.append(Wanted(stream, first, last))
                 case Gap(reason=finality.NOT_KNOWN):
@@ -235,13 +249,15 @@ class AccountLedger:
         if of.ledger.settled is not None:
             for slot in [slot for slot in of.held if slot <= of.ledger.settled]:
                 del of.held[slot]
+            for slot in [slot for slot in of.dropped if slot <= of.ledger.settled]:
+                del of.dropped[slot]
         found += self._join()
         return found
 
     @staticmethod
-    def _ready(of: _Stream, settled: Settled) -> _Ready:
+    def _ready(of: _Stream, settled: Settled, whole: int | None) -> _Ready:
+        """Take the versions of connection `whole`; None: no connection had them all."""
         slot = settled.slot
-        whole = of.ledger.whole_on(slot)
         held = of.held.pop(slot, {})
         updates = held.get(whole, {}) if whole is not None else {}
         if whole is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from random import Random
 
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.ingest.accounts.ledger import (
+    DROPPED,
     UNSEEN,
     AccountDecision,
     AccountLedger,
@@ -96,14 +98,17 @@ class Node:
         self.offset = self.random.randrange(10**6)  # of another node
         self.tape.ledger.connected(self.stream, from_slot)
 
-    def send(self, block: Block, stop_after: int | None = None) -> bool:
-        """Send a block's updates, doubled and shuffled; False where the connection ended amid."""
+    def send(self, block: Block, stop_after: int | None = None, skip: int = 0) -> bool:
+        """Send a block's updates, doubled and shuffled; False where the connection ended amid.
+
+        `skip` updates had been sent before the connection began.
+        """
         ledger = self.tape.ledger
         updates = [
             Update(address, OWNER, lamports, b"", self.offset + at)
             for at, (address, lamports) in enumerate(block.versions)
             if address in self.filter
-        ]
+        ][skip:]
         updates += [each for each in updates if self.random.random() < 0.3]
         self.random.shuffle(updates)
         for count, update in enumerate(updates):
@@ -161,6 +166,102 @@ def test_a_slot_settles_with_the_last_version_of_each_account(random, streams, s
     assert not tape.others
 
 
+@dataclass
+class Breaking:
+    """A node whose connections break: the next one replays, or goes on with what comes."""
+
+    node: Node
+    late_by: int
+    fetched: set[int] = field(default_factory=set)
+    answered: int = 0  # decisions of which the wanted blocks were answered
+    confirmed: int = 0  # blocks, by place, of which the status came once
+
+    def run(self) -> None:
+        node, random = self.node, self.node.random
+        blocks = [node.world.blocks[slot] for slot in sorted(node.world.blocks)]
+        last_breaks = max(0, len(blocks) - 12)  # then what it lacks is asked for
+        at = skip = 0
+        node.connect(random.choice((None, BASE + 1)))
+        while at < len(blocks):
+            if at < last_breaks and random.random() < 0.25:
+                if random.random() < 0.5:
+                    node.send(blocks[at], stop_after=random.randrange(4), skip=skip)
+                at, skip = self._again(blocks, at)
+            node.send(blocks[at], skip=skip)
+            at, skip = at + 1, 0
+            self._confirm(blocks[self.confirmed : max(self.confirmed, at - self.late_by)])
+            self.confirmed = max(self.confirmed, at - self.late_by)
+            if random.random() < 0.3:
+                self._answer()
+        self._confirm(blocks[self.confirmed :])
+        self._answer()
+
+    def _again(self, blocks: list[Block], at: int) -> tuple[int, int]:
+        """Connect again; return the block that comes next, and how many updates of it do not."""
+        node, random = self.node, self.node.random
+        resume = node.tape.ledger.resume(node.stream)
+        if resume is None or random.random() < 0.5:
+            node.connect(None)
+            return at + random.randrange(3), random.randrange(4)
+        node.connect(resume)
+        again = next((n for n, each in enumerate(blocks) if each.slot >= resume), at)
+        again = min(again, at)
+        if random.random() < 0.5:  # the statuses overtake what is replayed
+            self._confirm(blocks[again : at + 1])
+        return again, 0
+
+    def _confirm(self, blocks: Iterable[Block]) -> None:
+        for block in blocks:
+            if block.slot in self.node.world.canonical:
+                self.node.status(block, Status.CONFIRMED)
+
+    def _answer(self) -> None:
+        """Answer for the blocks that its ledger wants: RPC has them, or lost them."""
+        tape, world, stream = self.node.tape, self.node.world, self.node.stream
+        while self.answered < len(tape.others):
+            wanted = tape.others[self.answered]
+            self.answered += 1
+            if not isinstance(wanted, Wanted) or wanted.stream != stream:
+                continue
+            for slot in range(wanted.first, wanted.last + 1):
+                if slot not in world.canonical:
+                    tape.keep(tape.ledger.unavailable(stream, slot, slot, "skipped"))
+                elif self.node.random.random() < 0.2:
+                    tape.keep(tape.ledger.unavailable(stream, slot, slot, "cleaned up"))
+                else:
+                    self.fetched.add(slot)
+                    parent = world.blocks[slot].parent
+                    tape.keep(tape.ledger.fetched(stream, slot, parent, f"h{slot}", slot * 400))
+
+
+@examples(100)
+@given(st.randoms(use_true_random=False), st.integers(1, 2), st.integers(16, 60), st.booleans())
+def test_over_breaks_a_complete_slot_has_every_update_and_no_other_goes_unnamed(
+    random, streams, slots, is_new
+):
+    world = World.random(random, slots)
+    tape = Tape(AccountLedger(streams, settled=None if is_new else BASE, patience=2))
+    fetched: set[int] = set()
+    for stream in range(streams):
+        node = Node(tape, world, stream, random, set(ADDRESSES[stream::streams]))
+        breaking = Breaking(node, late_by=random.randrange(4))
+        breaking.run()
+        fetched |= breaking.fetched
+    holes = [each for each in tape.others if isinstance(each, Hole)]
+    named = {slot for hole in holes for slot in range(hole.first, hole.last + 1)} | fetched
+    assert DROPPED not in {hole.reason for hole in holes}
+    settled = [each.slot for each in tape.settled]
+    assert settled == sorted({*settled} & {*world.canonical})
+    for each in tape.settled:
+        if each.complete:
+            assert {u.address: u.lamports for u in each.updates} == world.truth(each.slot)
+        else:
+            assert each.slot in named
+    if settled:
+        passed = {slot for slot in world.canonical if settled[0] < slot < settled[-1]}
+        assert passed <= {*settled} | named
+
+
 def one_stream(settled: int | None = BASE, **options: int) -> Tape:
     tape = Tape(AccountLedger(1, settled=settled, **options))
     tape.ledger.connected(0, BASE + 1)
@@ -197,6 +298,35 @@ def test_a_whole_slot_stays_while_the_next_connection_sends_it_again():
     tape.ledger.account(0, 101, update(8, 51, ADDRESSES[1]))
     tape.keep(tape.ledger.status(0, 101, 100, Status.CONFIRMED))
     assert [each.write_version for each in tape.settled[0].updates] == [9]
+
+
+def test_whole_slots_that_wait_for_their_status_keep_their_versions_over_a_break():
+    tape = Tape(AccountLedger(1))
+    tape.ledger.connected(0, None)  # live: whole is what follows two slots that it carried
+    for slot in (101, 102, 103):
+        tape.ledger.account(0, slot, update(slot, slot))
+        finish(tape, slot, slot - 1)
+    tape.ledger.account(0, 104, update(104, 7))
+    tape.keep(tape.ledger.block_meta(0, 104, 103, "h", 0))
+    tape.ledger.connected(0, 104)
+    tape.ledger.account(0, 104, update(104, 3))
+    tape.keep(tape.ledger.status(0, 104, 103, Status.CONFIRMED))  # before the meta comes again
+    assert [(each.slot, each.complete) for each in tape.settled] == [(103, True), (104, True)]
+    assert [each.write_version for each in tape.settled[-1].updates] == [7]
+    assert not tape.others
+
+
+def test_a_slot_found_whole_after_its_versions_were_dropped_is_a_hole_to_mend():
+    tape = Tape(AccountLedger(1))
+    tape.ledger.connected(0, None)
+    for slot, parent in ((101, 100), (102, 101), (103, 103)):  # a meta that names no parent
+        tape.ledger.account(0, slot, update(slot, slot))
+        tape.keep(tape.ledger.block_meta(0, slot, parent, "h", 0))
+    tape.ledger.connected(0, None)
+    tape.keep(tape.ledger.status(0, 103, 102, Status.CONFIRMED))
+    assert tape.others == [Hole(103, 103, DROPPED, is_lost=False)]
+    assert [(each.slot, each.updates, each.complete) for each in tape.settled] == [(103, (), False)]
+    assert tape.ledger.account(0, 103, update(1, 1)) == [Late(103, ADDRESSES[0])]
 
 
 def test_a_closing_seen_by_balances_yields_to_any_version():
