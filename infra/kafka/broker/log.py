@@ -268,7 +268,12 @@ class PartitionLog:
         return self.start_offset
 
     def retain(self, oldest_ms: int, max_bytes: int) -> None:
-        """Drop the oldest segments: those wholly older than a time, or beyond a size."""
+        """Drop the oldest segments: those wholly older than a time, or beyond a size.
+
+        The last one with records stays, however old, until there is a younger record: ingest reads
+        from it where the tape ended. Without it ingest would take a tape that was off for longer
+        than the retention for a new one, and record no gap for the slots between.
+        """
         size = self.size
         active = self._segments[-1]
         if active.size and active.max_timestamp_ms < oldest_ms:
@@ -277,6 +282,8 @@ class PartitionLog:
             oldest = self._segments[0]
             if oldest.max_timestamp_ms >= oldest_ms and size <= max_bytes:
                 break
+            if oldest.size and oldest.next_offset == self.end_offset:
+                break  # those after it are empty
             size -= oldest.size
             self._segments.pop(0).delete()
         self.start_offset = max(self.start_offset, self._segments[0].base_offset)

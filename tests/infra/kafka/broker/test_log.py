@@ -115,11 +115,36 @@ def test_retention_by_size_and_by_age(tmp_path: Path, monkeypatch: pytest.Monkey
     with pytest.raises(OutOfRange):
         log.read(0, 100)
     assert offsets(log.read(log.start_offset, 1))[0] == log.start_offset
+    for _ in range(2):
+        log.retain(oldest_ms=10_000, max_bytes=1 << 30)
+        assert offsets(log.read(log.start_offset, 1 << 20))[-1] == 39, "where the log ended"
+        assert log.size <= 600
+    assert append(log, batch(timestamp_ms=10_000)) == 40
     log.retain(oldest_ms=10_000, max_bytes=1 << 30)
-    assert log.start_offset == log.end_offset == 40, "all of it was too old"
-    assert append(log, batch()) == 40
+    assert log.start_offset == 40, "all before it was too old"
     log.close()
     assert PartitionLog(tmp_path / "0").end_offset == 41
+
+
+@pytest.mark.parametrize(("oldest_ms", "max_bytes"), [(10_000, 1 << 30), (0, 0), (10_000, 0)])
+def test_retention_leaves_the_last_record(tmp_path: Path, oldest_ms: int, max_bytes: int) -> None:
+    log = PartitionLog(tmp_path / "0")
+    log.retain(oldest_ms, max_bytes)
+    assert log.start_offset == log.end_offset == 0, "nothing was written yet"
+    append(log, batch(2, timestamp_ms=1_000, producer=7, sequence=0))
+    for _ in range(2):  # as written, and as recovered
+        log.retain(oldest_ms, max_bytes)
+        log.retain(oldest_ms, max_bytes)
+        assert (log.start_offset, log.end_offset) == (0, 2)
+        assert offsets(log.read(0, 1 << 20)) == [0]
+        assert log.offset_at(500) == (0, 1_000)
+        log.close()
+        log = PartitionLog(tmp_path / "0")
+    assert append(log, batch(1, timestamp_ms=10_000, producer=7, sequence=2)) == 2
+    log.retain(oldest_ms, max_bytes)
+    assert offsets(log.read(2, 1 << 20)) == [2]
+    assert log.start_offset == (2 if oldest_ms else 0)
+    assert log.delete_before(3) == 3, "who asks for it has all deleted"
 
 
 def indexes(log: PartitionLog) -> int:
