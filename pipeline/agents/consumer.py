@@ -54,6 +54,20 @@ class GroupConsumer:
 
         return await self.call(assignment_there)
 
+    async def ours(self) -> set[TopicPartition] | None:
+        """Return the partitions that are ours, None while the group shares them out.
+
+        Until that is done, `assignment` still has those that were taken away.
+        """
+
+        async def ours_there(consumer: AIOKafkaConsumer) -> set[TopicPartition] | None:
+            # private `_subscription`: aiokafka says it nowhere else.
+            if consumer._subscription.reassignment_in_progress:
+                return None
+            return set(consumer.assignment())
+
+        return await self.call(ours_there)
+
     async def position(self, tp: TopicPartition) -> int | None:
         """Return the next offset to fetch, None where the partition is not ours any more."""
 

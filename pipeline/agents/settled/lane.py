@@ -236,7 +236,7 @@ class Lane:
     async def _opened(self, tp: TopicPartition, first_offset: int | None) -> PartitionWork | None:
         """Return the partition's work when its books are open; None where it is not ours."""
         if tp.partition not in self._attending:
-            if tp not in await self._context.progress.consumer.assignment():
+            if tp not in (await self._context.progress.consumer.ours() or ()):
                 return None
             self._attending[tp.partition] = asyncio.create_task(
                 self._or_stop(self._attend, tp, first_offset)
@@ -346,6 +346,15 @@ class Lane:
             self._room.set()
             self._handing_over = False
 
+    async def _close(self, partition: int) -> None:
+        """Forget the books of one partition: what is not written, its owner does again."""
+        async with self._flush.lock:
+            if (task := self._attending.pop(partition, None)) is not None:
+                task.cancel()
+            if (work := self._works.pop(partition, None)) is not None:
+                self._context.progress.let_go(work.tp)
+        self._room.set()
+
     # Looking after them.
 
     async def _look(self) -> None:
@@ -367,9 +376,17 @@ class Lane:
                     raise
 
     async def _open_all(self) -> None:
-        """Open what is ours before its first message: the store may be behind the last commit."""
+        """Open what is ours before its first message: the store may be behind the last commit.
+
+        Closes what is not ours any more.
+        """
         async with asyncio.timeout(LOOK_EVERY_S):
-            ours = await self._context.progress.consumer.assignment()
+            ours = await self._context.progress.consumer.ours()
+        if ours is None:
+            return  # all was handed over
+        for partition in list(self._attending):
+            if TopicPartition(self._topic.name, partition) not in ours:
+                await self._close(partition)
         for tp in ours:
             if tp.topic == self._topic.name and tp.partition not in self._attending:
                 await self._opened(tp, None)

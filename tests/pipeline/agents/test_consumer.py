@@ -18,6 +18,7 @@ class Withdrawn:
 
     def __init__(self) -> None:
         self.assigned = {TP}
+        self._subscription = SimpleNamespace(reassignment_in_progress=False)
 
     def assignment(self) -> frozenset[TopicPartition]:
         return frozenset(self.assigned)
@@ -50,3 +51,10 @@ async def test_a_partition_withdrawn_meanwhile_is_not_ours_and_no_error() -> Non
     assert await of(Withdrawn()).position(TP) is None
     assert await of(Withdrawn()).seek(TP, 5) is None
     assert await of(Withdrawn()).ends() == {}
+
+
+async def test_while_the_group_shares_them_out_no_partition_is_ours() -> None:
+    consumer = Withdrawn()
+    assert await of(consumer).ours() == {TP}
+    consumer._subscription.reassignment_in_progress = True
+    assert await of(consumer).ours() is None
