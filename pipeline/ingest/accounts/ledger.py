@@ -5,8 +5,9 @@ one holds what each connection sent of a slot.
 
 - A slot's version of an account is the one with the highest write version of the connection that
   carried the slot whole. Two nodes count writes apart: versions of two connections are never mixed.
-- A slot is settled when every stream has let it go. One that a stream lacks, wholly or in part, is
-  a `Hole`: what changed in it must be had by other means.
+- A slot is settled when every stream has let it go, or a stream is so far behind that the others
+  have let go more than `max_slots`. One that a stream lacks, wholly or in part, is a `Hole`: what
+  changed in it must be had by other means.
 - A version that comes after its slot was settled is `Late`, unless it repeats one.
 """
 
@@ -23,6 +24,7 @@ from pipeline.ingest.ledger import Decision, Ledger, Missing, Settled, Status
 
 REMEMBERED: Final = 64  # settled slots whose write versions are kept
 NOT_ON_ALL: Final = "a stream did not have the slot"
+BEHIND: Final = "a stream was too far behind to wait for"
 DROPPED: Final = "it was known whole only after the connection's versions were dropped"
 UNSEEN: Final = -1  # write version of a closing that only balances show: any other is newer
 
@@ -133,6 +135,7 @@ class AccountLedger:
         self.settled = settled
         self.late = 0
         self.duplicates = 0
+        self._max_slots = max_slots
         self._streams = [
             _Stream(
                 Ledger(
@@ -235,7 +238,9 @@ class AccountLedger:
                     if whole in of.dropped.get(slot, ()):
                         found.append(Hole(slot, slot, DROPPED, is_lost=False))
                         whole = None
-                    of.ready.append(self._ready(of, decision, whole))
+                    ready = self._ready(of, decision, whole)
+                    if self.settled is None or slot > self.settled:  # else it was settled without
+                        of.ready.append(ready)
                 case Missing(first, last):
                     found.append(Wanted(stream, first, last))
                 case Gap(reason=finality.NOT_KNOWN):
@@ -267,13 +272,19 @@ class AccountLedger:
         return _Ready(settled, updates, whole is not None)
 
     def _join(self) -> list[AccountDecision]:
-        """Let go the slots that every stream has let go, or has passed."""
+        """Let go the slots that every stream has let go, has passed, or is too far behind of."""
         found: list[AccountDecision] = []
-        while all(stream.ready for stream in self._streams):
-            slot = min(stream.ready[0].settled.slot for stream in self._streams)
-            have = [s.ready.popleft() for s in self._streams if s.ready[0].settled.slot == slot]
+        while have_some := [stream for stream in self._streams if stream.ready]:
+            lacks_one = len(have_some) < len(self._streams)
+            if lacks_one and max(len(s.ready) for s in have_some) <= self._max_slots:
+                break
+            slot = min(stream.ready[0].settled.slot for stream in have_some)
+            have = [s.ready.popleft() for s in have_some if s.ready[0].settled.slot == slot]
+            if lacks_one and self.settled is None:
+                continue  # a new tape begins when every stream has begun
             if len(have) < len(self._streams):
-                found.append(Hole(slot, slot, NOT_ON_ALL, is_lost=False))
+                reason = BEHIND if lacks_one else NOT_ON_ALL
+                found.append(Hole(slot, slot, reason, is_lost=False))
             first = have[0].settled
             updates: dict[bytes, Update] = {}
             for ready in have:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.ingest.accounts.ledger import (
+    BEHIND,
     DROPPED,
     UNSEEN,
     AccountDecision,
@@ -240,7 +241,14 @@ def test_over_breaks_a_complete_slot_has_every_update_and_no_other_goes_unnamed(
     random, streams, slots, is_new
 ):
     world = World.random(random, slots)
-    tape = Tape(AccountLedger(streams, settled=None if is_new else BASE, patience=2))
+    tape = Tape(
+        AccountLedger(
+            streams,
+            settled=None if is_new else BASE,
+            max_slots=random.choice((16, 600)),
+            patience=2,
+        )
+    )
     fetched: set[int] = set()
     for stream in range(streams):
         node = Node(tape, world, stream, random, set(ADDRESSES[stream::streams]))
@@ -381,6 +389,61 @@ def test_a_slot_that_one_stream_passed_is_a_hole_to_mend():
     holes = [each for each in tape.others if isinstance(each, Hole)]
     assert [(each.first, each.is_lost) for each in holes] == [(101, False)]
     assert [(each.slot, each.complete) for each in tape.settled] == [(101, False), (102, True)]
+
+
+def carry(tape: Tape, stream: int, slots: Iterable[int]) -> None:
+    """Have a stream bring slots that each follow the one before, with an account of its own."""
+    for slot in slots:
+        tape.ledger.account(stream, slot, update(slot, slot, ADDRESSES[stream]))
+        tape.keep(tape.ledger.block_meta(stream, slot, slot - 1, "h", 0))
+        tape.keep(tape.ledger.status(stream, slot, slot - 1, Status.CONFIRMED))
+
+
+def test_a_stream_that_stalls_holds_the_others_up_no_longer_than_the_bound():
+    tape = Tape(AccountLedger(2, settled=BASE, max_slots=10))
+    for stream in (0, 1):
+        tape.ledger.connected(stream, BASE + 1)
+    carry(tape, 0, range(101, 111))
+    assert not tape.settled
+    carry(tape, 0, range(111, 151))
+    assert len(tape.ledger) == 10
+    assert [each.slot for each in tape.settled] == [*range(101, 141)]
+    assert tape.others == [Hole(slot, slot, BEHIND, is_lost=False) for slot in range(101, 141)]
+    assert all([u.address for u in each.updates] == [ADDRESSES[0]] for each in tape.settled)
+    tape.others.clear()
+    carry(tape, 1, range(101, 151))  # it goes on where it was
+    assert [each.slot for each in tape.settled] == [*range(101, 151)]
+    assert [each.complete for each in tape.settled] == [False] * 40 + [True] * 10
+    assert not tape.others
+    assert len(tape.ledger) == 0
+    assert tape.ledger.account(1, 101, update(101, 101, ADDRESSES[1])) == []  # RPC was asked
+
+
+def test_what_a_stream_wrote_in_a_slot_settled_without_it_is_undone_too():
+    tape = Tape(AccountLedger(2, settled=BASE, max_slots=10))
+    for stream in (0, 1):
+        tape.ledger.connected(stream, BASE + 1)
+    carry(tape, 0, range(101, 121))
+    carry(tape, 1, range(101, 103))
+    tape.others.clear()
+    tape.keep(tape.ledger.block_meta(1, 103, 101, "h", 0))  # another fork
+    for status in (Status.CONFIRMED, Status.FINALIZED):
+        tape.keep(tape.ledger.status(1, 103, 101, status))
+    assert tape.others == [Undone(102, frozenset({ADDRESSES[1]}))]
+
+
+def test_a_new_tape_waits_for_every_stream_and_holds_no_more_than_the_bound():
+    tape = Tape(AccountLedger(2, max_slots=10))
+    for stream in (0, 1):
+        tape.ledger.connected(stream, BASE + 1)
+    carry(tape, 0, range(101, 151))
+    assert len(tape.ledger) == 10
+    assert not tape.settled
+    assert not tape.others
+    carry(tape, 1, range(141, 151))
+    assert [(each.slot, each.complete) for each in tape.settled] == [
+        (slot, True) for slot in range(141, 151)
+    ]
 
 
 def test_what_a_rolled_back_slot_wrote_is_undone():
