@@ -28,6 +28,8 @@ _FRESH_S: Final = 60.0
 _AWAY_S: Final = 2.0
 """How long it is not asked again what it supports, so that callers do not wait one by one."""
 _NOT_NOW: Final = frozenset({408, 429})
+_UNREAD: Final = frozenset({400, 413, 422})
+"""What it may answer to a payment that it cannot read; 401 to 404 are about how it is called."""
 
 
 class FacilitatorAway(Exception):
@@ -86,12 +88,12 @@ class Facilitator:
         return self._fee_payers
 
     async def verify(self, payment: Payment, url: str) -> VerifyResponse:
-        """Return whether a payment could be settled now: not if the question is refused by 4xx."""
+        """Return whether a payment could be settled now: not where it cannot be read there."""
         question = self._question(payment, url)
         try:
             return await self._ask("POST", "/verify", question, _VERIFY_S, VerifyResponse)
         except Garbled as error:
-            if not 400 <= error.status < 500:
+            if error.status not in _UNREAD:
                 raise
             log.warning("facilitator refuses a question", reason=str(error))
             reason = f"the facilitator refuses the payment with status {error.status}"
@@ -147,4 +149,6 @@ class Facilitator:
         try:  # a refusal of /verify and /settle may come as 4xx with the usual body
             return model.model_validate(orjson.loads(data))
         except ValueError:  # pydantic's ValidationError is one
-            raise Garbled(path, status) from None
+            if status < 300 or status in _UNREAD:
+                raise Garbled(path, status) from None
+            raise FacilitatorAway(f"{path} answered {status}") from None

@@ -3,7 +3,7 @@
 Such a token is verified: one knows what it is, somebody traded it of late, and its pools hold
 enough, or trade enough; or it is a share of a pool that holds as much. Money always is. What a
 wallet has of other tokens is in no sum, wherever it has them: anybody can make a token, trade it
-with himself at any price, and send it to anybody.
+between two wallets at any price, and send it to anybody.
 """
 
 from __future__ import annotations

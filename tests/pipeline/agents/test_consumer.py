@@ -13,6 +13,7 @@ from pipeline.agents.consumer import GroupConsumer
 TP = TopicPartition("lane", 0)
 
 
+# private `_subscription`: of aiokafka, where alone it says that a reassignment is under way.
 class Withdrawn:
     """An aiokafka consumer whose partition goes to another member during every wait."""
 

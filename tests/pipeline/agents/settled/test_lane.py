@@ -69,6 +69,10 @@ class Books:
         pass
 
 
+# private `_open_all`, `_hand_over`, `_take`: the look of each second, the end of an assignment and
+# what a message does, one after the other: Faust and the clock call them.
+# private `_attending`: the task of the books, whose end is waited for.
+# private `_flush`: its lock, which a flush holds while it writes.
 class Opened(Lane):
     """A lane that counts how often books were opened."""
 
@@ -105,7 +109,6 @@ async def test_nothing_is_opened_between_a_hand_over_and_what_the_group_gives_th
     progress: Progress,
 ) -> None:
     lane = Opened(progress)
-    # private: the second's look and what a message does, without an app and its clock.
     await lane._open_all()
     assert lane.held == (1, 1)
     progress.consumer.given = None
