@@ -10,17 +10,17 @@ the zone of an interface.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Final
 
-_MAPPED_BITS: Final = 96  # of an IPv6 address, before the IPv4 address that it has
+_MAPPED: Final = 0xFFFF << 32  # of an IPv6 address, before the IPv4 address that it has
 
 
 class Proxies:
     """Networks of the proxies that are trusted; none by default."""
 
     def __init__(self, networks: str = "") -> None:
-        self._networks = tuple(_network(one) for one in networks.split(",") if one)
+        self._networks = tuple(ip_network(one) for one in networks.split(",") if one)
 
     def trusts(self, address: str) -> bool:
         """Return whether an address is one of a trusted proxy."""
@@ -30,7 +30,9 @@ class Proxies:
             found = ip_address(plain(address))
         except ValueError:
             return False
-        return any(found in network for network in self._networks)
+        # A network of IPv6 may have IPv4 addresses by their mapped form.
+        mapped = IPv6Address(_MAPPED | int(found)) if found.version == 4 else found
+        return any(found in network or mapped in network for network in self._networks)
 
     def client(self, peer: str, forwarded: Iterable[str]) -> str:
         """Return whom a request came from: the peer, or whom trusted proxies name."""
@@ -55,15 +57,6 @@ def plain(address: str) -> str:
     except ValueError:
         return address
     return unscoped if found.ipv4_mapped is None else str(found.ipv4_mapped)
-
-
-def _network(text: str) -> IPv4Network | IPv6Network:
-    found = ip_network(text)
-    if isinstance(found, IPv6Network) and found.prefixlen >= _MAPPED_BITS:
-        mapped = found.network_address.ipv4_mapped
-        if mapped is not None:
-            return IPv4Network((mapped, found.prefixlen - _MAPPED_BITS))
-    return found
 
 
 def _without_port(place: str) -> str:

@@ -2,7 +2,7 @@
 
 A payment without money is signed as well as one with it, so anybody can send the head of a request
 and withhold the body. While one is awaited it takes none of the places of payments, and few of the
-process's: what is sent with its head is read at once, and a place is free again.
+process's. What comes with its head is not awaited: no one who withholds bodies is in its way.
 """
 
 from __future__ import annotations
@@ -22,6 +22,11 @@ OF_ONE: Final = 8  # of an address: clients may send head and body one after the
 _SHARE: Final = 4  # of the places of payments, one in so many
 _RETRY_AFTER: Final = {"Retry-After": "2"}
 _ALL: Final = ""
+TURNS: Final = 2  # of the loop, in which what is here already is read
+
+
+class NoPlace(Problem):
+    """As many bodies are awaited as may be."""
 
 
 class AwaitedBodies:
@@ -31,10 +36,29 @@ class AwaitedBodies:
         self._all = InFlight(max(1, min(AT_ONCE, most_in_flight // _SHARE)))
         self._of_one = InFlight(OF_ONE)
 
-    def enter(self, caller: str) -> None:
-        """Take a place for a body of a caller; raises Problem where there is none."""
+    async def read(self, caller: str, receive: Receive) -> tuple[bytes, bool]:
+        """Return a whole body, and whether it was awaited.
+
+        Raises NoPlace where it is not here and there is no place to wait for it, and what the
+        function `read` raises.
+        """
+        reading = asyncio.ensure_future(read(receive))
+        is_awaited = False
+        try:
+            for _ in range(TURNS):
+                await asyncio.sleep(0)
+            if not reading.done():
+                self._enter(caller)
+                is_awaited = True
+            return await reading, is_awaited
+        finally:
+            reading.cancel()
+            if is_awaited:
+                self._leave(caller)
+
+    def _enter(self, caller: str) -> None:
         if not self._of_one.enter(caller):
-            raise Problem(
+            raise NoPlace(
                 CONCURRENCY_EXCEEDED,
                 f"At most {OF_ONE} bodies of paid requests from one address are awaited at once; "
                 "send each with its head",
@@ -42,15 +66,14 @@ class AwaitedBodies:
             )
         if not self._all.enter(_ALL):
             self._of_one.leave(caller)
-            raise Problem(
+            raise NoPlace(
                 BUSY,
                 "As many bodies of paid requests as this server awaits at once are on their way; "
                 "retry in 2 s",
                 headers=_RETRY_AFTER,
             )
 
-    def leave(self, caller: str) -> None:
-        """Give back a place that `enter` took."""
+    def _leave(self, caller: str) -> None:
         self._all.leave(_ALL)
         self._of_one.leave(caller)
 

@@ -39,8 +39,8 @@ from api.http.errors import (
     Problem,
 )
 from api.http.replies import Answer as Reply
-from api.pay import awaited_bodies, book, metrics, payment
-from api.pay.awaited_bodies import AwaitedBodies
+from api.pay import book, metrics, payment
+from api.pay.awaited_bodies import AwaitedBodies, NoPlace
 from api.pay.book import Answer, Book, Claim, NotOwner
 from api.pay.chain import Chain
 from api.pay.facilitator import Facilitator, FacilitatorAway, Garbled
@@ -164,28 +164,26 @@ class Door:
             return
         address = _address(scope)
         self._check_failures(address)
-        body = await self._body(address, receive) if scope["method"] == "POST" else b""
+        body, is_awaited = b"", False
+        if scope["method"] == "POST":
+            body, is_awaited = await self._body(address, receive)
         with self._entered(address):
-            await self._take(paid, inner, body, (scope, receive, send), fee_payers[0])
+            await self._take(paid, inner, body, (scope, receive, send), fee_payers[0], is_awaited)
 
-    async def _body(self, address: str, receive: Receive) -> bytes:
-        """Return the body of a request; raises Problem and ClientDisconnect, which count."""
-        caller = network(address)
+    async def _body(self, address: str, receive: Receive) -> tuple[bytes, bool]:
+        """Return the body of a request, and whether it was awaited.
+
+        Raises Problem and ClientDisconnect; a body that does not come whole counts.
+        """
         try:
-            self._bodies.enter(caller)
-        except Problem:
+            return await self._bodies.read(network(address), receive)
+        except NoPlace:
             metrics.FAILURES.labels("bound").inc()
             raise
-        is_whole = False
-        try:
-            body = await awaited_bodies.read(receive)
-            is_whole = True
-            return body
-        finally:
-            self._bodies.leave(caller)
-            if not is_whole:
-                metrics.FAILURES.labels("body").inc()
-                self._failures.refused(address)
+        except BaseException:  # the time of the request may be up as well
+            metrics.FAILURES.labels("body").inc()
+            self._failures.refused(address)
+            raise
 
     def _check_failures(self, address: str) -> None:
         """Raise Problem where too many payments of an address bought nothing."""
@@ -231,8 +229,9 @@ class Door:
         body: bytes,
         caller: tuple[Scope, Receive, Send],
         fee_payer: str,
+        is_awaited: bool,
     ) -> None:
-        """Answer a request that sends a payment for these terms."""
+        """Answer a request that sends a payment for these terms; `is_awaited`: its body was."""
         scope, receive, send = caller
         parts = [str(scope["method"]).encode(), _raw(inner), inner["query_string"], body]
         claim = await self._book.claim(paid.id, book.bound(parts))
@@ -243,6 +242,8 @@ class Door:
             await self._challenge(reason, fee_payer, _url(scope))(scope, receive, send)
             return
         if not isinstance(claim, Claim):
+            if is_awaited:  # it held a place, and a payment that buys nothing more is free
+                self._failures.refused(_address(scope))
             metrics.FAILURES.labels("conflict").inc()
             raise _conflict(claim)
         try:

@@ -262,9 +262,11 @@ class SignIn:
         """Be within a step that anybody may take; raises Failed where it is one too many.
 
         A page of anybody can have its visitor's browser load images from here, so what a browser
-        wants for anything but a page is refused, and not counted for the visitor's address.
+        wants for anything but a page, or before somebody goes there, is refused, and not counted
+        for the visitor's address.
         """
-        if request.headers.get("sec-fetch-dest", "document") != "document":
+        headers = request.headers
+        if headers.get("sec-fetch-dest", "document") != "document" or "sec-purpose" in headers:
             raise Failed("embedded")
         client = request.client
         if not self._pace.take(paces.network(client.host if client else "")):

@@ -74,6 +74,7 @@ def test_a_named_address_is_ipv4_where_it_can_be_and_has_no_zone(named, client):
 def test_a_proxy_of_a_zone_is_trusted_and_what_is_no_address_stays():
     assert Proxies("fe80::/10").trusts("fe80::1%eth0")
     assert Proxies("::/0").trusts("2001:db8::1")
-    assert not Proxies("::/0").trusts("::ffff:10.0.0.1")
+    assert Proxies("::/0").trusts("::ffff:10.0.0.1")
+    assert not Proxies("2001:db8::/32").trusts("::ffff:10.0.0.1")
     for text in ("", "unix:", "198.51.100.7", "2001:db8::1", "a:b%c"):
         assert plain(text) == text

@@ -481,6 +481,8 @@ def test_a_page_of_others_uses_up_no_sign_ins_of_its_visitors(served, liar, path
             answer = visitor.client.get(path, headers={"sec-fetch-dest": destination})
             is_refused(answer, "a page of its own")
             assert "set-cookie" not in answer.headers  # what is under way goes on
+        ahead = {"sec-fetch-dest": "document", "sec-purpose": "prefetch;prerender"}
+        is_refused(visitor.client.get(path, headers=ahead), "a page of its own")
         assert back(visitor, kept).headers.get("location") == "/#/account"
         opened = visitor.client.get("/signin", headers={"sec-fetch-dest": "document"})
         assert opened.status_code == 303
