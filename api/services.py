@@ -7,6 +7,7 @@ and sends the encoded answer. So all doors of a process share one set of caches 
 from __future__ import annotations
 
 from api.accounts.following import Following
+from api.accounts.mints import MintReader
 from api.analysis.networth import NetWorthService
 from api.analysis.service import AnalysisService
 from api.history.service import HistoryService
@@ -44,7 +45,7 @@ class Services:
         positions = Positions(
             accounts,
             ByMint(self.stores, accounts),
-            PriceReader(reader, pools, backing),
+            PriceReader(reader, MintReader(self.stores), pools, backing),
             RewardsReader(self.stores, self._following),
             self._following,
         )

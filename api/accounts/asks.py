@@ -5,7 +5,7 @@ the same address, and for a bounded number of new addresses a minute: wallets of
 accounts of each key, tokens of each key, and in all. An address is new where ingest does not follow
 it, or no more; one that is followed is never refused. Lamports of a wallet alone, which ingest asks
 RPC for where it follows the wallet, and which keep it followed no longer, may be asked for every
-two seconds.
+second.
 
 Ingest lets the least recently asked go where ACCOUNT_TRACKED_MAX are followed, and does not know
 keys. So it is this limit that bounds what a key can push out: of what was asked for within the last
@@ -31,7 +31,7 @@ Kind = Literal["wallet", "mint", "holders", "account", "rewards", "lamports"]
 Asked = tuple[Kind, bytes]
 
 RENEWED_AFTER_S: Final = 60.0
-LAMPORTS_AFTER_S: Final = 2.0  # of a wallet that is followed, where what is known is outdated
+LAMPORTS_AFTER_S: Final = 1.0  # of a wallet that is followed, where what is known is outdated
 MAX_ENTRIES: Final = 10_000  # of the stream
 _WINDOW_S: Final = 60.0
 _REMEMBERED: Final = 1 << 16
@@ -62,9 +62,15 @@ class Asks:
 
         Of `lamports` within the last LAMPORTS_AFTER_S.
         """
+        return self.held_back_s(kind, address) > 0
+
+    def held_back_s(self, kind: Kind, address: bytes) -> float:
+        """Return in how many seconds a raw address may be asked for again; 0: now."""
         last = self._asked.kept.get((kind, address))
+        if last is None:
+            return 0.0
         after_s = LAMPORTS_AFTER_S if kind == "lamports" else RENEWED_AFTER_S
-        return last is not None and now_s() - last < after_s
+        return max(0.0, last + after_s - now_s())
 
     async def ask(
         self, kind: Kind, address: bytes, holder: str, *, is_followed: bool

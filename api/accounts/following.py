@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Collection, Iterable
 from contextlib import suppress
@@ -123,13 +124,19 @@ class Following:
         return standing if standing in _REFUSALS else None
 
     async def renew_lamports(self, wanted: LamportsOf, holder: str, wait_s: float) -> bool:
-        """Have a followed wallet's own lamports asked for now; wait up to `wait_s` for them.
+        """Have a followed wallet's own lamports asked for; wait up to `wait_s` for them.
 
-        Return whether they are here. It keeps the wallet followed no longer.
+        Return whether they are here. It keeps the wallet followed no longer. Where they were asked
+        for a moment ago, what comes may be older than what is wanted: they are asked for again.
         """
+        wait_s = min(wait_s, self._longest_s)
+        if held_back_s := self._asks.held_back_s("lamports", wanted.wallet):
+            if held_back_s >= wait_s:
+                return False
+            await asyncio.sleep(held_back_s)
+            wait_s -= held_back_s
         wallets = [(wanted.wallet, True)]
         refused = await self._asks.ask_all("lamports", wallets, holder)
-        wait_s = min(wait_s, self._longest_s)
         if refused is not None or wait_s <= 0:
             return False
         return await self._waiting.until_complete(wanted, wait_s, holder) is Waited.COMPLETE

@@ -19,13 +19,16 @@ from schemas.solana.base58 import decode
 _TOKEN_PROGRAMS: Final = frozenset({TOKEN_PROGRAM, TOKEN_2022_PROGRAM})
 
 
-def changed_since(held: HeldAccounts, positions: Sequence[PositionRecord]) -> int | None:
+def changed_since(
+    held: HeldAccounts, positions: Sequence[PositionRecord], own_ids: Container[str]
+) -> int | None:
     """Return the slot of the newest change of what a wallet has beside its SOL, if SOL is older.
 
     None: SOL is as new, there is none, or nobody knows as of when. Only accounts count that are the
-    wallet's own: those that name it, and positions that an NFT of it leads to. A pool or vault that
-    a position is a share of changes with everybody's trades. The wallet's SOL went into it only
-    where the wallet's amount of its token changed, too.
+    wallet's own: those that name it, and positions that an NFT of it leads to, or that no token of
+    it is the title to (`own_ids`). A pool or vault that a position is a share of changes with
+    everybody's trades. The wallet's SOL went into it only where the wallet's amount of its token
+    changed, too.
     """
     reading = held.reading
     if reading is None or held.lamports_slot is None or not held.lamports:
@@ -41,7 +44,11 @@ def changed_since(held: HeldAccounts, positions: Sequence[PositionRecord]) -> in
     ]
     if changed := [each for each in positions if each["slot"] > since]:
         amounts = amounts_of(held)
-        newer += [each["slot"] for each in changed if _is_own(each, reading.stored, amounts)]
+        newer += [
+            each["slot"]
+            for each in changed
+            if each["position_id"] in own_ids or _is_own(each, reading.stored, amounts)
+        ]
     return max(newer, default=None)
 
 

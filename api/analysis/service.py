@@ -159,7 +159,7 @@ class AnalysisService:
             found = await self._positions.everything(
                 wallet, holder, renews=renews, reading=held.reading
             )
-            changed_slot = changed_since(held, found.answer["positions"])
+            changed_slot = changed_since(held, found.answer["positions"], found.own)
             covered = found.answer["coverage"]
             is_whole = held.is_complete and covered["known_accounts"] == covered["read_accounts"]
             if not is_whole or amounts_of(held) == found.tokens:

@@ -6,10 +6,11 @@ what does not (`tokens.backing`) does not.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from api.accounts.mints import MintReader
 from api.tokens.backing import Backing
 from api.tokens.pool_prices import PoolPrices
 from api.tokens.reader import Token, TokenReader, Tokens
@@ -23,13 +24,19 @@ class Prices(NamedTuple):
 
     tokens: Tokens
     verified: frozenset[str]
+    decimals: Mapping[str, int]  # of mints, as their accounts say, where nothing else does
+    unknown: Sequence[str] = ()  # mints whose decimals a price lacks
+    vaults: Sequence[bytes] = ()  # of pools that prices come from: known while they are asked for
 
 
 class PriceReader:
     """Reads prices, for all requests of a process. Raises Problem."""
 
-    def __init__(self, tokens: TokenReader, pools: PoolPrices, backing: Backing) -> None:
+    def __init__(
+        self, tokens: TokenReader, mints: MintReader, pools: PoolPrices, backing: Backing
+    ) -> None:
         self._tokens = tokens
+        self._mints = mints
         self._pools = pools
         self._backing = backing
 
@@ -43,11 +50,19 @@ class PriceReader:
             for mint, places in decimals.items()
             if not _is_priced(token := tokens.get(mint)) and mint not in MONEY
         }
-        if unpriced:
-            tokens = replace(tokens, by_mint=tokens.by_mint.copy())
-            await self._pools.price(tokens, unpriced)
-            verified |= await self._backing.of_pools(tokens, unpriced)
-        return Prices(tokens, verified)
+        if not unpriced:
+            return Prices(tokens, verified, {})
+        lacking = [mint for mint, places in unpriced.items() if places is None]
+        found: dict[str, int] = {}
+        if lacking:
+            known = await self._mints.known(lacking)
+            found = {mint: each.account.decimals for mint, each in known.items()}
+            unpriced |= found
+        tokens = replace(tokens, by_mint=tokens.by_mint.copy())
+        vaults = await self._pools.price(tokens, unpriced)
+        verified |= await self._backing.of_pools(tokens, unpriced)
+        unknown = [mint for mint in lacking if mint not in found]
+        return Prices(tokens, verified, found, unknown, vaults)
 
 
 def _is_priced(token: Token | None) -> bool:

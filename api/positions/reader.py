@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -80,6 +80,7 @@ class Everything(NamedTuple):
     answer: AggregatePositions
     stands_for: Mapping[str, int]  # mint -> raw amount: it counts in positions, not in holdings
     tokens: Mapping[str, int]  # mint -> raw amount that the wallet had when it was read
+    own: Set[str]  # ids of positions that no token of the wallet is the title to
 
 
 class Positions:
@@ -173,7 +174,8 @@ class Positions:
             for mint, amount_raw in position.stands_for.items():
                 stands_for[text(mint)] += amount_raw
         tokens = {text(mint): raw for mint, raw in held_tokens(read.held.accounts).items() if raw}
-        return Everything(_aggregate(wallet, of, slugs, read, records), stands_for, tokens)
+        own = {text(each.id or each.account.address) for each in positions if not each.stands_for}
+        return Everything(_aggregate(wallet, of, slugs, read, records), stands_for, tokens, own)
 
     async def _of_routes(
         self,
@@ -317,6 +319,9 @@ class Positions:
         The failure is noted in `read`.
         """
         prices = await self._prices.of([position for _, position in found])
+        if holder is not None:
+            await self._following.ask_mints(map(key, prices.unknown), holder)
+            await self._following.ask_accounts(prices.vaults, holder)
         stakes = [each.account.address for _, each in found if each.stake is not None]
         rewards: Mapping[bytes, Rewards] = {}
         if stakes and read.epoch is not None and holder is not None:

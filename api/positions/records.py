@@ -141,6 +141,8 @@ def _asset(asset: Asset, prices: Prices) -> tuple[AssetAnswer, int | None]:
         symbol = about["symbol"]
         if decimals is None:
             decimals = about["decimals"]
+    if decimals is None:
+        decimals = prices.decimals.get(mint)
     is_verified = mint in prices.verified
     price_usd, source, micros = _priced(asset, token, decimals, is_verified)
     answer: AssetAnswer = {

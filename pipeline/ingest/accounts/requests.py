@@ -187,6 +187,7 @@ class Requests:
         self._new_traded = max(1, settings.account_tracked_max // LOOKS_TO_FILL)
         self._asked_s: dict[bytes, float] = {}  # when all of it was asked, of what is tracked
         self._lamports_s: dict[bytes, float] = {}
+        self._lamports_wait: set[bytes] = set()  # wallets that were asked for too soon
         # Mints whose holders left, and accounts, by subject, until the lane says so.
         self._let_go: dict[bytes, bytes] = {}
         self._under_way: dict[bytes, asyncio.Task[None]] = {}
@@ -354,6 +355,7 @@ class Requests:
         address = _subject(kind, address)
         self._asked_s.pop(address, None)
         self._lamports_s.pop(address, None)
+        self._lamports_wait.discard(address)
         self._failed.pop(address, None)
         if (task := self._under_way.pop(address, None)) is not None:
             task.cancel()
@@ -395,13 +397,21 @@ class Requests:
         self._run(address, work)
 
     def _ask_lamports(self, wallet: bytes) -> None:
-        """Ask for the lamports of a tracked wallet alone; it stays tracked no longer for that."""
-        if wallet not in self._tracked.wallets or wallet in self._under_way:
+        """Ask for the lamports of a tracked wallet alone; it stays tracked no longer for that.
+
+        One that comes too soon waits for its second, or until the call that is under way has ended:
+        who asked may have seen what that answers without.
+        """
+        self._lamports_wait.discard(wallet)
+        if wallet not in self._tracked.wallets:
             return
         now = time.monotonic()
-        if now - self._lamports_s.get(wallet, float("-inf")) > LAMPORTS_AFTER_S:
-            self._lamports_s[wallet] = now
-            self._run(wallet, self._only(self._asking.lamports(wallet)))
+        asked_s = self._lamports_s.get(wallet, float("-inf"))
+        if wallet in self._under_way or now - asked_s < LAMPORTS_AFTER_S:
+            self._lamports_wait.add(wallet)
+            return
+        self._lamports_s[wallet] = now
+        self._run(wallet, self._only(self._asking.lamports(wallet)))
 
     def _run(self, address: bytes, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -431,13 +441,15 @@ class Requests:
         self._asked_s[address] = self._lamports_s[address] = now
 
     async def _watch(self) -> None:
-        """Ask again for what failed, when it is due; let go of wallets that grow too large."""
+        """Ask again for what failed or came too soon; let go of wallets that grow too large."""
         while True:
             for wallet in self._tracked.take_overgrown():
                 self._let_go_of(wallet)
             now = time.monotonic()
             self._forget_too_large(now)
             self.again([each for each, failed in self._failed.items() if failed.is_due(now)])
+            for wallet in [*self._lamports_wait]:
+                self._ask_lamports(wallet)
             await asyncio.sleep(LOOK_S)
 
     def _let_go_of(self, wallet: bytes) -> None:

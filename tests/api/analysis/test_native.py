@@ -58,40 +58,47 @@ def position(name: bytes, slot: int, market: bytes | None = None) -> Any:
 
 def test_stake_and_tokens_of_the_wallet_count_from_the_slot_after() -> None:
     for slot, expected in ((SOL_SLOT, None), (SOL_SLOT + 1, SOL_SLOT + 1)):
-        assert changed_since(held({STAKE: stored(slot, STAKE_PROGRAM)}), []) == expected
+        assert changed_since(held({STAKE: stored(slot, STAKE_PROGRAM)}), [], ()) == expected
         of_tokens = {TOKENS: stored(slot, TOKEN_PROGRAM)}
-        assert changed_since(held(of_tokens, (TOKENS,)), []) == expected
+        assert changed_since(held(of_tokens, (TOKENS,)), [], ()) == expected
         closed = {TOKENS: stored(slot, TOKEN_PROGRAM, closed=True)}
-        assert changed_since(held(closed), []) == expected
+        assert changed_since(held(closed), [], ()) == expected
     both = {STAKE: stored(105, STAKE_PROGRAM), TOKENS: stored(109, TOKEN_PROGRAM)}
-    assert changed_since(held(both, (TOKENS,)), []) == 109
+    assert changed_since(held(both, (TOKENS,)), [], ()) == 109
 
 
 def test_what_is_of_others_does_not_count() -> None:
-    assert changed_since(held({OTHER: stored(200, TOKEN_PROGRAM)}), []) is None, "it was sold"
+    assert changed_since(held({OTHER: stored(200, TOKEN_PROGRAM)}), [], ()) is None, "it was sold"
     shares = [
         position(POOL, 200),  # a pool
         position(POOL, 200, POOL),  # a vault, which is its own market
         position(SHARE, 200, POOL),  # one that is named by its token
     ]
-    assert changed_since(held({}), shares) is None
+    assert changed_since(held({}), shares, ()) is None
 
 
 def test_positions_that_an_nft_leads_to_count_and_those_that_changed_since() -> None:
-    assert changed_since(held({}), [position(NFT, 200, POOL)]) == 200
-    assert changed_since(held({}), [position(OTHER, 201, POOL)]) == 201
+    assert changed_since(held({}), [position(NFT, 200, POOL)], ()) == 200
+    assert changed_since(held({}), [position(OTHER, 201, POOL)], ()) == 201
     before = {STAKE: stored(SOL_SLOT - 1, STAKE_PROGRAM)}
-    assert changed_since(held(before), [position(STAKE, 150)]) == 150
+    assert changed_since(held(before), [position(STAKE, 150)], ()) == 150
+
+
+def test_what_no_token_of_the_wallet_is_the_title_to_counts() -> None:
+    """An escrow of a derived account, which does not name the wallet."""
+    escrow = position(OTHER, 150)
+    assert changed_since(held({}), [escrow], {text(OTHER)}) == 150
+    assert changed_since(held({}), [escrow], {text(POOL)}) is None
 
 
 def test_without_sol_or_its_slot_nothing_is_outdated() -> None:
     newer = {STAKE: stored(200, STAKE_PROGRAM)}
-    assert changed_since(held(newer, lamports=0), []) is None
-    assert changed_since(held(newer, lamports=None), []) is None
-    assert changed_since(held(newer, lamports_slot=None), []) is None
+    assert changed_since(held(newer, lamports=0), [], ()) is None
+    assert changed_since(held(newer, lamports=None), [], ()) is None
+    assert changed_since(held(newer, lamports_slot=None), [], ()) is None
     books = held(newer)
     books.reading = None
-    assert changed_since(books, []) is None
+    assert changed_since(books, [], ()) is None
 
 
 @pytest.mark.parametrize("outdated", [False, True])

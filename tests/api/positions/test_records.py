@@ -43,7 +43,7 @@ def token(mint: bytes, price_usd: float, source: PriceSource = "live") -> Token:
 
 def prices(*of: Token, verified: bool = True) -> Prices:
     known = {each.mint: each for each in of or (token(COIN, 2.0),)}
-    return Prices(Tokens(known, 9, 9, 9, 150.0), frozenset(known if verified else ()))
+    return Prices(Tokens(known, 9, 9, 9, 150.0), frozenset(known if verified else ()), {})
 
 
 def answered(*assets: Asset, of: Prices | None = None) -> Any:

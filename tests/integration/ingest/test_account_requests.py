@@ -236,10 +236,13 @@ async def test_lamports_of_a_tracked_wallet_are_asked_for_and_track_nothing(
     async with running(answer) as lane:
         for wallet in (OTHER, WALLET, WALLET):
             await redis.xadd(ASKED_ACCOUNTS.make(), {"lamports": wallet})
+        # The last came too soon after the one before, and is asked for when its second is over.
+        await eventually_async(lambda: len(asked) == 2)
         await eventually_async(lambda: len(lane.answers))
-        [found] = lane.answers.take(9, 1 << 20)
-        assert [update.address for _, update in found.updates] == [WALLET]
-        assert (asked, found.covered) == (["getMultipleAccounts"], ())
+        for found in lane.answers.take(9, 1 << 20):
+            assert [update.address for _, update in found.updates] == [WALLET]
+            assert found.covered == ()
+        assert asked == ["getMultipleAccounts"] * 2
         assert OTHER not in lane.tracked.wallets
     assert await redis.zrange(TRACKED_WALLETS.make(), 0, -1, withscores=True) == [(WALLET, 1.0)]
     await redis.aclose()

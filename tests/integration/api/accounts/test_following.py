@@ -271,11 +271,32 @@ async def test_lamports_are_asked_for_at_once_and_waited_for(
     await lane.own_sol(WALLET, 3)
     assert await waiting
     assert not await following.renew_lamports(wanted, KEY, 0), "nobody waits"
-    assert await lane.asked() == [(b"lamports", WALLET)], "of others within two seconds, once"
+    assert await lane.asked() == [(b"lamports", WALLET)], "of others within a second, once"
     monkeypatch.setattr(asks, "LAMPORTS_AFTER_S", 0.0)
     later = LamportsOf(WALLET, lane.slot + 1)
     assert not await following.renew_lamports(later, KEY, 0.1)
     assert await lane.asked() == [(b"lamports", WALLET)] * 2
+
+
+async def test_lamports_that_were_asked_for_a_moment_ago_are_asked_for_again(
+    lane: AccountsLane, follow: Follow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What comes of the ask before may be older than what this one wants."""
+    await lane.advance()
+    await lane.track(WALLET)
+    monkeypatch.setattr(asks, "LAMPORTS_AFTER_S", 0.5)
+    following = follow(api_timeout_s=300.0)
+    assert not await following.renew_lamports(LamportsOf(WALLET, lane.slot), KEY, 0.01)
+    await lane.advance()
+    wanted = LamportsOf(WALLET, lane.slot)
+    waiting = asyncio.create_task(following.renew_lamports(wanted, KEY, LONG_S))
+
+    async def asked_twice() -> bool:
+        return await lane.asked() == [(b"lamports", WALLET)] * 2
+
+    await eventually_async(asked_twice)
+    await lane.own_sol(WALLET, 3)
+    assert await waiting
 
 
 async def test_lamports_and_coverage_are_waited_for_side_by_side(

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from api.accounts.following import Following
+from api.accounts.mints import MintReader
 from api.positions.accounts_reader import AccountsReader
 from api.positions.by_mint import ByMint
 from api.positions.prices import PriceReader
@@ -117,7 +118,9 @@ async def positions(settings: Settings) -> AsyncIterator[Positions]:
     # Without the cache of answers.
     accounts = AccountsReader(stores)
     tokens = TokenReader(stores)
-    prices = PriceReader(tokens, PoolPrices(stores, tokens, accounts), Backing(stores))
+    prices = PriceReader(
+        tokens, MintReader(stores), PoolPrices(stores, tokens, accounts), Backing(stores)
+    )
     yield Positions(accounts, ByMint(stores, accounts), prices, rewards, following)
     await following.aclose()
     await stores.close()
