@@ -5,9 +5,10 @@ one holds what each connection sent of a slot.
 
 - A slot's version of an account is the one with the highest write version of the connection that
   carried the slot whole. Two nodes count writes apart: versions of two connections are never mixed.
-- A slot is settled when every stream has let it go, or a stream is so far behind that the others
-  have let go more than `max_slots`. One that a stream lacks, wholly or in part, is a `Hole`: what
-  changed in it must be had by other means.
+- A slot is settled when every stream that is not behind has let it go. One that a stream lacks,
+  wholly or in part, is a `Hole`: what changed in it must be had by other means.
+- A stream is behind once more than `max_slots` of another wait for it, until its own ledger has
+  settled what is settled here. What is settled without it is neither wanted nor lost again.
 - A version that comes after its slot was settled is `Late`, unless it repeats one.
 """
 
@@ -111,6 +112,10 @@ class _Stream:
     ready: deque[_Ready] = field(default_factory=deque)
     # slot -> address -> write version; the last settled slots
     sent: OrderedDict[int, dict[bytes, int]] = field(default_factory=OrderedDict)
+    is_behind: bool = False
+    # the slots that were settled without it when it was last behind
+    passed_from: int = 0
+    passed_to: int = -1
 
 
 class AccountLedger:
@@ -165,12 +170,11 @@ class AccountLedger:
     def resume(self, stream: int) -> int | None:
         """Return the first slot that a stream still needs, None while there is none yet."""
         settled = self._streams[stream].ledger.settled
-        return None if settled is None else settled + 1
+        return None if settled is None else max(settled, self._last) + 1
 
     def is_wanted(self, stream: int, slot: int) -> bool:
-        """Return whether a stream's ledger still waits for a slot."""
-        settled = self._streams[stream].ledger.settled
-        return settled is None or slot > settled
+        """Return whether a slot is still waited for, by a stream's ledger and by this one."""
+        return slot > self._last and _is_open(self._streams[stream], slot)
 
     def connected(self, stream: int, from_slot: int | None) -> None:
         """Begin a new connection of a stream, which carries all from `from_slot` on.
@@ -189,7 +193,7 @@ class AccountLedger:
     def account(self, stream: int, slot: int, update: Update) -> list[AccountDecision]:
         """Take a version of an account."""
         of = self._streams[stream]
-        if not self.is_wanted(stream, slot):
+        if not _is_open(of, slot):
             return self._after(of, slot, update)
         held = of.held.setdefault(slot, {}).setdefault(of.connection, {})
         before = held.get(update.address)
@@ -204,7 +208,7 @@ class AccountLedger:
     ) -> list[AccountDecision]:
         """Take a slot status."""
         of = self._streams[stream]
-        if status is Status.DEAD and self.is_wanted(stream, slot):
+        if status is Status.DEAD and _is_open(of, slot):
             # Another block may yet be executed for this slot.
             of.held.pop(slot, None)
             of.dropped.pop(slot, None)
@@ -228,25 +232,41 @@ class AccountLedger:
         """Take the answer that slots first..last can not be had: skipped, or lost."""
         return self._take(stream, self._streams[stream].ledger.unavailable(first, last, reason))
 
+    @property
+    def _last(self) -> int:
+        return -1 if self.settled is None else self.settled
+
     def _take(self, stream: int, decisions: list[Decision]) -> list[AccountDecision]:
+        found = self._heard(stream, decisions)
+        found += self._join()
+        while self._pass_by(found):
+            found += self._join()
+        return found
+
+    def _heard(self, stream: int, decisions: list[Decision]) -> list[AccountDecision]:
+        """Take what a stream's ledger decided; of slots that were settled without it, nothing."""
         found: list[AccountDecision] = []
         of = self._streams[stream]
         for decision in decisions:
             match decision:
                 case Settled(slot):
                     whole = of.ledger.whole_on(slot)
-                    if whole in of.dropped.get(slot, ()):
-                        found.append(Hole(slot, slot, DROPPED, is_lost=False))
-                        whole = None
-                    ready = self._ready(of, decision, whole)
-                    if self.settled is None or slot > self.settled:  # else it was settled without
+                    is_dropped = whole in of.dropped.get(slot, ())
+                    ready = self._ready(of, decision, None if is_dropped else whole)
+                    if slot > self._last:
+                        if is_dropped:
+                            found.append(Hole(slot, slot, DROPPED, is_lost=False))
                         of.ready.append(ready)
                 case Missing(first, last):
-                    found.append(Wanted(stream, first, last))
+                    if last > self._last:
+                        found.append(Wanted(stream, max(first, self._last + 1), last))
                 case Gap(reason=finality.NOT_KNOWN):
                     pass  # all was asked again after the slots above it were lost
-                case Gap(first, last, reason):
+                case Gap(first, last, reason) if reason in (NOT_SETTLED, ROLLED_BACK):  # settled
                     found.append(Hole(first, last, reason, is_lost=reason != NOT_SETTLED))
+                case Gap(first, last, reason):
+                    if last > self._last:
+                        found.append(Hole(max(first, self._last + 1), last, reason, is_lost=True))
                 case RolledBack(slot) if slot in of.sent:
                     found.append(Undone(slot, frozenset(of.sent[slot])))
                 case RolledBack(slot):  # nobody knows what it wrote
@@ -256,7 +276,6 @@ class AccountLedger:
                 del of.held[slot]
             for slot in [slot for slot in of.dropped if slot <= of.ledger.settled]:
                 del of.dropped[slot]
-        found += self._join()
         return found
 
     @staticmethod
@@ -272,16 +291,22 @@ class AccountLedger:
         return _Ready(settled, updates, whole is not None)
 
     def _join(self) -> list[AccountDecision]:
-        """Let go the slots that every stream has let go, has passed, or is too far behind of."""
+        """Let go the slots that every stream which is not behind has let go, or has passed."""
         found: list[AccountDecision] = []
         while have_some := [stream for stream in self._streams if stream.ready]:
             lacks_one = len(have_some) < len(self._streams)
-            if lacks_one and max(len(s.ready) for s in have_some) <= self._max_slots:
-                break
-            slot = min(stream.ready[0].settled.slot for stream in have_some)
+            if awaited := [s for s in self._streams if not s.ready and not s.is_behind]:
+                if max(len(s.ready) for s in have_some) <= self._max_slots:
+                    break
+                if self.settled is not None:
+                    for stream in awaited:
+                        stream.is_behind = True
+                        stream.passed_from = self.settled + 1
+            heads = [stream.ready[0].settled.slot for stream in have_some]
+            slot = min(heads)
             have = [s.ready.popleft() for s in have_some if s.ready[0].settled.slot == slot]
-            if lacks_one and self.settled is None:
-                continue  # a new tape begins when every stream has begun
+            if self.settled is None and (lacks_one or slot < max(heads)):
+                continue  # a new tape begins when and where every stream has begun
             if len(have) < len(self._streams):
                 reason = BEHIND if lacks_one else NOT_ON_ALL
                 found.append(Hole(slot, slot, reason, is_lost=False))
@@ -305,11 +330,37 @@ class AccountLedger:
             )
         return found
 
+    def _pass_by(self, found: list[AccountDecision]) -> bool:
+        """Have streams that are behind give up what is settled; return whether one is no more.
+
+        Else their ledgers would wait for it, and let go nothing of what comes after.
+        """
+        one_is_back = False
+        for number, of in enumerate(self._streams):
+            if not of.is_behind:
+                continue
+            assert of.ledger.settled is not None
+            first = max(of.ledger.settled, of.passed_to) + 1
+            of.passed_to = self._last
+            if first <= self._last:
+                found += self._heard(number, of.ledger.unavailable(first, self._last, BEHIND))
+            if of.ledger.settled >= self._last:
+                of.is_behind = False
+                one_is_back = True
+        return one_is_back
+
     def _after(self, of: _Stream, slot: int, update: Update) -> list[AccountDecision]:
         """Take a version whose slot was settled."""
         sent = of.sent.get(slot)
         if sent is not None and sent.get(update.address, UNSEEN - 1) >= update.write_version:
             self.duplicates += 1
             return []
+        if sent is None and of.passed_from <= slot <= of.passed_to:
+            return []  # its hole is mended
         self.late += 1
         return [Late(slot, update.address)]
+
+
+def _is_open(of: _Stream, slot: int) -> bool:
+    """Return whether a stream's own ledger has not settled a slot."""
+    return of.ledger.settled is None or slot > of.ledger.settled

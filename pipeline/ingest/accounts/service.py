@@ -69,6 +69,7 @@ MAX_ANSWER_BYTES: Final = 8 << 20  # of RPC answers that go with a slot, before 
 CLOSE_TIMEOUT_S: Final = 4.0
 REPORT_S: Final = 0.5
 FETCH_BACKOFF_S: Final = (0.2, 5.0)
+FETCHES: Final = 4  # blocks of holes at a time: a stream that stalls leaves hundreds at once
 
 _STATUSES: Final = {
     geyser_pb2.SLOT_PROCESSED: Status.PROCESSED,
@@ -147,6 +148,7 @@ class AccountIngest:
         self._lost_to = -1  # the last slot that is lost
         self._asked_to = -1  # the last slot whose changes were asked for, settled or not yet
         self._mending = Mending()
+        self._fetches = asyncio.Semaphore(FETCHES)
         self._tasks: set[asyncio.Task[None]] = set()
         for number, stream in enumerate(streams):
             stream.attach(partial(self._ledger.resume, number), lambda _: None)
@@ -454,7 +456,8 @@ class AccountIngest:
             backoff = Backoff(*FETCH_BACKOFF_S)
             while True:
                 try:
-                    block = await self._blocks.block(slot)
+                    async with self._fetches:
+                        block = await self._blocks.block(slot)
                 except Unavailable as reason:
                     self._withdraw(slot, f"slot {slot}: {reason}")
                     break

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from random import Random
 
@@ -28,6 +28,7 @@ from pipeline.ingest.ledger import Status
 from tests.support.exploring import examples
 
 BASE = 100
+DONE = object()
 ADDRESSES = [bytes([n]) * 32 for n in range(1, 9)]
 OWNER = bytes([200]) * 32
 
@@ -76,6 +77,15 @@ class Tape:
     others: list[AccountDecision] = field(default_factory=list)
 
     def keep(self, decisions: list[AccountDecision]) -> None:
+        last = self.settled[-1].slot if self.settled else -1
+        for decision in decisions:
+            if isinstance(decision, SettledAccounts):
+                assert decision.slot > last
+                last = decision.slot
+            elif isinstance(decision, Hole) and decision.is_lost and decision.reason != ROLLED_BACK:
+                assert decision.first > last  # else all coverage is withdrawn for nothing
+            elif isinstance(decision, Wanted):
+                assert decision.first > last
         for decision in decisions:
             (self.settled if isinstance(decision, SettledAccounts) else self.others).append(
                 decision  # type: ignore[arg-type]
@@ -177,7 +187,8 @@ class Breaking:
     answered: int = 0  # decisions of which the wanted blocks were answered
     confirmed: int = 0  # blocks, by place, of which the status came once
 
-    def run(self) -> None:
+    def run(self) -> Iterator[None]:
+        """Send the chain; yields after each block, where the node may stall."""
         node, random = self.node, self.node.random
         blocks = [node.world.blocks[slot] for slot in sorted(node.world.blocks)]
         last_breaks = max(0, len(blocks) - 12)  # then what it lacks is asked for
@@ -188,12 +199,14 @@ class Breaking:
                 if random.random() < 0.5:
                     node.send(blocks[at], stop_after=random.randrange(4), skip=skip)
                 at, skip = self._again(blocks, at)
+                continue
             node.send(blocks[at], skip=skip)
             at, skip = at + 1, 0
             self._confirm(blocks[self.confirmed : max(self.confirmed, at - self.late_by)])
             self.confirmed = max(self.confirmed, at - self.late_by)
             if random.random() < 0.3:
                 self._answer()
+            yield
         self._confirm(blocks[self.confirmed :])
         self._answer()
 
@@ -203,13 +216,18 @@ class Breaking:
         resume = node.tape.ledger.resume(node.stream)
         if resume is None or random.random() < 0.5:
             node.connect(None)
-            return at + random.randrange(3), random.randrange(4)
-        node.connect(resume)
-        again = next((n for n, each in enumerate(blocks) if each.slot >= resume), at)
-        again = min(again, at)
-        if random.random() < 0.5:  # the statuses overtake what is replayed
+            missed = random.randrange(random.choice((3, 30)))
+            again = max(at, min(at + missed, len(blocks) - 12))
+            skip = random.randrange(4)
+        else:
+            node.connect(resume)
+            again = next((n for n, each in enumerate(blocks) if each.slot >= resume), len(blocks))
+            skip = 0
+        if again < at and random.random() < 0.5:  # the statuses overtake what is replayed
             self._confirm(blocks[again : at + 1])
-        return again, 0
+        elif again > at and random.random() < 0.5:  # those of what it missed do not come either
+            self.confirmed = max(self.confirmed, again)
+        return again, skip
 
     def _confirm(self, blocks: Iterable[Block]) -> None:
         for block in blocks:
@@ -236,7 +254,7 @@ class Breaking:
 
 
 @examples(100)
-@given(st.randoms(use_true_random=False), st.integers(1, 2), st.integers(16, 60), st.booleans())
+@given(st.randoms(use_true_random=False), st.integers(1, 2), st.integers(16, 100), st.booleans())
 def test_over_breaks_a_complete_slot_has_every_update_and_no_other_goes_unnamed(
     random, streams, slots, is_new
 ):
@@ -245,16 +263,27 @@ def test_over_breaks_a_complete_slot_has_every_update_and_no_other_goes_unnamed(
         AccountLedger(
             streams,
             settled=None if is_new else BASE,
-            max_slots=random.choice((16, 600)),
+            max_slots=random.choice((8, 16, 600)),
             patience=2,
         )
     )
     fetched: set[int] = set()
-    for stream in range(streams):
-        node = Node(tape, world, stream, random, set(ADDRESSES[stream::streams]))
-        breaking = Breaking(node, late_by=random.randrange(4))
-        breaking.run()
-        fetched |= breaking.fetched
+    nodes = [
+        Breaking(
+            Node(tape, world, stream, random, set(ADDRESSES[stream::streams])),
+            late_by=random.randrange(4),
+        )
+        for stream in range(streams)
+    ]
+    running = [node.run() for node in nodes]
+    while running:
+        one = random.choice(running)  # the others stall meanwhile
+        for _ in range(random.randrange(1, random.choice((3, 40)))):
+            if next(one, DONE) is DONE:
+                running.remove(one)
+                break
+    for node in nodes:
+        fetched |= node.fetched
     holes = [each for each in tape.others if isinstance(each, Hole)]
     named = {slot for hole in holes for slot in range(hole.first, hole.last + 1)} | fetched
     assert DROPPED not in {hole.reason for hole in holes}
@@ -399,24 +428,83 @@ def carry(tape: Tape, stream: int, slots: Iterable[int]) -> None:
         tape.keep(tape.ledger.status(stream, slot, slot - 1, Status.CONFIRMED))
 
 
-def test_a_stream_that_stalls_holds_the_others_up_no_longer_than_the_bound():
-    tape = Tape(AccountLedger(2, settled=BASE, max_slots=10))
+def two_streams(max_slots: int) -> Tape:
+    tape = Tape(AccountLedger(2, settled=BASE, max_slots=max_slots, patience=2))
     for stream in (0, 1):
         tape.ledger.connected(stream, BASE + 1)
+    return tape
+
+
+def behind(slots: Iterable[int]) -> list[Hole]:
+    return [Hole(slot, slot, BEHIND, is_lost=False) for slot in slots]
+
+
+def test_the_others_go_on_at_once_without_a_stream_that_stalls():
+    tape = two_streams(max_slots=10)
     carry(tape, 0, range(101, 111))
     assert not tape.settled
     carry(tape, 0, range(111, 151))
-    assert len(tape.ledger) == 10
-    assert [each.slot for each in tape.settled] == [*range(101, 141)]
-    assert tape.others == [Hole(slot, slot, BEHIND, is_lost=False) for slot in range(101, 141)]
+    assert len(tape.ledger) == 0
+    assert [each.slot for each in tape.settled] == [*range(101, 151)]
+    assert tape.others == behind(range(101, 151))
     assert all([u.address for u in each.updates] == [ADDRESSES[0]] for each in tape.settled)
     tape.others.clear()
-    carry(tape, 1, range(101, 151))  # it goes on where it was
-    assert [each.slot for each in tape.settled] == [*range(101, 151)]
-    assert [each.complete for each in tape.settled] == [False] * 40 + [True] * 10
-    assert not tape.others
+    carry(tape, 1, range(101, 150))  # it goes on where it was
+    carry(tape, 0, [151])  # not waited for yet
+    assert tape.others == behind([151])
+    carry(tape, 1, range(150, 152))
+    carry(tape, 0, range(152, 162))  # waited for again
+    assert tape.ledger.settled == 151
+    carry(tape, 1, range(152, 162))
+    assert [each.slot for each in tape.settled] == [*range(101, 162)]
+    assert [each.complete for each in tape.settled] == [False] * 51 + [True] * 10
+    assert tape.others == behind([151])
     assert len(tape.ledger) == 0
     assert tape.ledger.account(1, 101, update(101, 101, ADDRESSES[1])) == []  # RPC was asked
+
+
+@pytest.mark.parametrize("is_replayed", [True, False])
+def test_what_was_settled_without_a_stream_is_neither_wanted_nor_lost_when_it_is_back(is_replayed):
+    tape = two_streams(max_slots=32)
+    for stream in (0, 1):
+        carry(tape, stream, range(101, 106))
+    carry(tape, 0, range(106, 301))
+    assert tape.ledger.settled == 300
+    assert tape.ledger.resume(1) == 301
+    assert not tape.ledger.is_wanted(1, 300)
+    tape.ledger.connected(1, 301 if is_replayed else None)
+    for slot in range(301, 331):
+        for stream in (0, 1):
+            carry(tape, stream, [slot])
+    if is_replayed:
+        assert tape.others == behind(range(106, 302))
+    else:  # of a slot that it may have begun amid, the block is fetched
+        assert tape.others == [*behind(range(106, 302)), Wanted(1, 302, 302)]
+        tape.keep(tape.ledger.fetched(1, 302, 301, "h", 0))
+    assert [each.slot for each in tape.settled] == [*range(101, 331)]
+    incomplete = [each.slot for each in tape.settled if not each.complete]
+    assert incomplete == [*range(106, 302 if is_replayed else 303)]
+
+
+def test_what_a_stream_that_is_behind_lacks_of_later_slots_is_wanted_and_may_be_lost():
+    tape = two_streams(max_slots=32)
+    carry(tape, 0, range(101, 201))
+    tape.others.clear()
+    tape.ledger.connected(1, 206)
+    carry(tape, 1, range(206, 210))  # the other one is late now
+    assert tape.others == [Wanted(1, 201, 205)]
+    tape.keep(tape.ledger.unavailable(1, 201, 205, "cleaned up"))
+    assert tape.others[1:] == [Hole(201, 205, "cleaned up", is_lost=True)]
+
+
+def test_what_comes_late_of_a_slot_settled_without_its_stream_was_asked_for_with_its_hole():
+    tape = two_streams(max_slots=10)
+    for stream in (0, 1):
+        carry(tape, stream, [101])
+    carry(tape, 0, range(102, 121))
+    tape.keep(tape.ledger.status(1, 102, 101, Status.CONFIRMED))  # before what it wrote
+    assert tape.ledger.account(1, 102, update(1, 1, ADDRESSES[1])) == []
+    assert tape.ledger.account(1, 101, update(1, 900, ADDRESSES[1])) == [Late(101, ADDRESSES[1])]
 
 
 def test_what_a_stream_wrote_in_a_slot_settled_without_it_is_undone_too():
@@ -444,6 +532,20 @@ def test_a_new_tape_waits_for_every_stream_and_holds_no_more_than_the_bound():
     assert [(each.slot, each.complete) for each in tape.settled] == [
         (slot, True) for slot in range(141, 151)
     ]
+
+
+def test_a_new_tape_begins_where_every_stream_has_begun():
+    tape = Tape(AccountLedger(2, max_slots=10))
+    tape.ledger.connected(0, 106)
+    tape.ledger.connected(1, BASE + 1)
+    carry(tape, 0, range(106, 109))
+    carry(tape, 1, range(101, 103))  # and stalls: nobody would name 103 to 105
+    assert not tape.settled
+    carry(tape, 1, range(103, 109))
+    assert [(each.slot, each.complete) for each in tape.settled] == [
+        (slot, True) for slot in range(106, 109)
+    ]
+    assert not tape.others
 
 
 def test_what_a_rolled_back_slot_wrote_is_undone():

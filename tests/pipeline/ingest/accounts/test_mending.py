@@ -13,6 +13,7 @@ from infra.settings import Settings
 # private `_answers`: one step of the settler, so that what comes between is chosen.
 # private `_ask_changed`: one step of the settler, so that what comes between is chosen.
 # private `_asking`: one step of the settler, so that what comes between is chosen.
+# private `_blocks`: one step of the settler, so that what comes between is chosen.
 # private `_carry_out`: one step of the settler, so that what comes between is chosen.
 # private `_mend`: one step of the settler, so that what comes between is chosen.
 # private `_mending`: one step of the settler, so that what comes between is chosen.
@@ -23,9 +24,9 @@ from infra.settings import Settings
 # private `_write`: one step of the settler, so that what comes between is chosen.
 from pipeline.ingest.accounts.asked import Answer
 from pipeline.ingest.accounts.coverage import Coverage
-from pipeline.ingest.accounts.ledger import SettledAccounts, Undone, Update
+from pipeline.ingest.accounts.ledger import Hole, SettledAccounts, Undone, Update
 from pipeline.ingest.accounts.mending import Mending
-from pipeline.ingest.accounts.service import AccountIngest
+from pipeline.ingest.accounts.service import FETCHES, AccountIngest
 from pipeline.ingest.accounts.tail import AccountTail
 from pipeline.ingest.accounts.takeover import Taken
 from pipeline.ingest.accounts.tracked import Tracked
@@ -186,6 +187,30 @@ async def test_an_answer_about_a_hole_that_a_later_version_outdates_is_asked_for
     await made._write(settled(13))
     assert [batch.complete for batch in lane.slots] == [True, False, True, True]
     assert len(asked.calls) == 1
+
+
+async def test_of_many_holes_a_few_blocks_are_fetched_at_a_time():
+    made, _, asked = ingest()
+    under_way: list[int] = []
+    most = 0
+
+    class Blocks:
+        async def block(self, slot: int) -> Block:
+            nonlocal most
+            under_way.append(slot)
+            most = max(most, len(under_way))
+            await asyncio.sleep(0)
+            under_way.remove(slot)
+            return Block(slot, slot - 1, "h", 0, [])
+
+    blocks: Any = Blocks()
+    made._blocks = blocks
+    for slot in range(10, 40):
+        await made._carry_out(Hole(slot, slot, "a stream stalls", is_lost=False))
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert most == FETCHES
+    assert {least for _, least in asked.calls} == {*range(10, 40)}
 
 
 @pytest.mark.parametrize(
