@@ -23,6 +23,7 @@ import pytest
 from api.accounts.following import FollowState
 from api.analysis.figures import net_worth, without
 from api.positions.answers import AggregatePositions
+from api.positions.prices import Prices
 from api.positions.records import record
 from api.tokens.facts import facts
 from api.tokens.reader import Token, Tokens
@@ -91,9 +92,10 @@ class Worth:
         by_mint = {text(mint): _token(text(mint), usd) for mint, usd in self.usd.items()}
         tokens = Tokens(by_mint, 1, 1, 1, self.usd[SOL])
         stands_for = Counter[str]()
+        prices = Prices(tokens, frozenset(by_mint), {})
         records = []
         for protocol, position in self.mover.positions(held):
-            records.append(record(protocol.name, position, tokens))
+            records.append(record(protocol.name, position, prices))
             for mint, raw in position.stands_for.items():
                 stands_for[text(mint)] += raw
         own, taken = without(self.accounts(), stands_for)
