@@ -174,8 +174,8 @@ def _priced(
 ) -> tuple[float | None, _PriceSource | None, int | None]:
     """Return the price, where it comes from, and the worth in millionths of a dollar.
 
-    The protocol's price comes before one of ours that does not count, and before the dollar that a
-    dollar coin is taken for.
+    The protocol's price replaces ours where the token is not verified, or where ours is only the
+    par value of a dollar coin.
     """
     if asset.is_worthless:
         return 0.0, "protocol", 0
