@@ -12,12 +12,13 @@ backs an account's bets over what it must have, and the price of a bet with coll
 over the one at which it is liquidated, the other way round for a short one.
 
 What is not known changes nothing: neither an unknown health nor a position that an incomplete
-reading lacks. An alert has the same identity however often it is found from the same state.
+reading of its protocol lacks. An alert has the same identity however often it is found from the
+same state.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any, Final, Literal, NamedTuple
@@ -39,6 +40,7 @@ MOST_LEVEL: Final = 100.0
 """No client's threshold is higher: what falls above it is nobody's alert."""
 MOST_POSITIONS: Final = 200  # of a wallet
 MOST_LOCKS: Final = 16  # of a position, those that end first
+_LIQUIDITY: Final = frozenset({"supply", "locked"})  # roles of assets
 _RANGE_PART: Final = 50  # of a range's width: so far inside, its alert is armed again
 
 Kind = Literal["health_below", "range_left", "lock_ended"]
@@ -76,7 +78,7 @@ class Place:
 
     @property
     def field(self) -> str:
-        """Its name among the positions of its wallet."""
+        """Its name among the positions of its wallet; only the route may have a slash."""
         return f"{self.protocol}/{self.route}/{self.position_id}"
 
 
@@ -163,12 +165,13 @@ def advance(
     records: Sequence[PositionRecord],
     at: At,
     *,
-    is_whole: bool,
+    partial: Container[str],
 ) -> Change:
     """Return what a reading of a wallet changes.
 
-    `is_whole`: all positions are among `records`, so that one that is not there is gone. Of more
-    than MOST_POSITIONS those that are known come first, whether they are there or not.
+    `partial`: protocols of which `records` may lack positions; of any other, one that is not there
+    is gone. Of more than MOST_POSITIONS those that are known come first, whether they are there or
+    not.
     """
     found = {
         place.field: (place, record)
@@ -176,8 +179,9 @@ def advance(
         if is_watched(record)
         for place in (_place(wallet, record),)
     }
-    kept = 0 if is_whole else len(known.keys() - found.keys())
-    room = max(MOST_POSITIONS - kept, 0)
+    absent = known.keys() - found.keys()
+    gone = sorted(name for name in absent if _protocol(name) not in partial)
+    room = max(MOST_POSITIONS - len(absent) + len(gone), 0)
     chosen = sorted(found, key=lambda each: each not in known)[:room]
     change = Change()
     for name in chosen:
@@ -187,13 +191,18 @@ def advance(
         if after != before:
             change.put[name] = after
         change.alerts += alerts
-    for name in known.keys() - found.keys() if is_whole else ():
-        protocol, route, position_id = name.split("/", 2)
-        place = Place(wallet, protocol, route, position_id, known[name].market)
+    for name in gone:
+        route, position_id = name.removeprefix(f"{_protocol(name)}/").rsplit("/", 1)
+        place = Place(wallet, _protocol(name), route, position_id, known[name].market)
         numbered = _Numbered(place, known[name], at)
         change.alerts += [numbered.lock(each) for each in known[name].locks if each.is_over(at)]
         change.gone.append(name)
     return change
+
+
+def _protocol(name: str) -> str:
+    """Return the protocol of a position's name (`Place.field`)."""
+    return name.split("/", 1)[0]
 
 
 def _place(wallet: str, record: PositionRecord) -> Place:
@@ -247,7 +256,7 @@ def _step(
     highest = MOST_LEVEL if seen.level is None else min(seen.level, MOST_LEVEL)
     if level is not None and level < highest:
         alerts.append(numbered.fall(Fall(level, seen.level)))
-    is_armed = _armed(seen.is_armed, record["range"])
+    is_armed = _armed(seen.is_armed, record["range"]) if _earns(record) else None
     if seen.is_armed and is_armed is False:
         assert record["range"] is not None
         alerts.append(numbered.left(*_bound(record["range"])))
@@ -304,6 +313,13 @@ def _distance(perp: PerpAnswer | None) -> float | None:
 def _owes(record: PositionRecord) -> bool:
     """Return whether a position has, or may have, a debt; without one no threshold is crossed."""
     return any(each["role"] == "borrow" and each["amount_raw"] != "0" for each in record["assets"])
+
+
+def _earns(record: PositionRecord) -> bool:
+    """Return whether a position has, or may have, liquidity: one that is empty leaves no range."""
+    return any(
+        each["role"] in _LIQUIDITY and each["amount_raw"] != "0" for each in record["assets"]
+    )
 
 
 def _armed(before: bool | None, found: RangeAnswer | None) -> bool | None:

@@ -12,9 +12,10 @@ import structlog
 from redis.exceptions import RedisError
 
 from api.analysis.service import Measured
-from api.http.errors import STORE_UNAVAILABLE, Problem
+from api.http.errors import QUARANTINED, STORE_UNAVAILABLE, Problem
 from api.pay.bookkeeping import Books
 from api.pay.door import terms_of
+from api.positions.answers import AggregatePositions
 from api.services import Services
 from api.watch import metrics, report
 from api.watch.ahead import Ahead
@@ -166,13 +167,7 @@ class Watch:
         What is wrong with one wallet keeps no other from being read.
         """
         try:
-            measured = await self._services.analysis.measure(wallet, HOLDER)
-            if not measured.as_of_ms:  # nothing is settled yet: as of no time
-                metrics.READINGS.labels("early").inc()
-                return
-            known = await self._book.read(wallet)
-            await self._alert(wallet, known, measured)
-            self._keep(wallet, known, measured)
+            metrics.READINGS.labels(await self._look(wallet)).inc()
         except Problem as problem:
             metrics.READINGS.labels("failed").inc()
             if problem.kind is STORE_UNAVAILABLE:
@@ -183,10 +178,27 @@ class Watch:
         except Exception:
             metrics.READINGS.labels("failed").inc()
             log.exception("a wallet cannot be watched", wallet=wallet)
-        else:
-            if "native_outdated" in measured.worth["reasons"]:
-                self._ahead.outdated(wallet)
-            metrics.READINGS.labels("partial" if measured.worth["reasons"] else "whole").inc()
+
+    async def _look(self, wallet: str) -> str:
+        """Read a wallet, and return how that went, as the metric has it."""
+        try:
+            measured = await self._services.analysis.measure(wallet, HOLDER)
+        except Problem as problem:
+            if problem.kind is not QUARANTINED:
+                raise
+            # What it traded is unreadable, its positions are not: alerts, and no net worth.
+            found = await self._services.positions.everything(wallet, HOLDER, renews=False)
+            if found.answer["as_of_ms"]:
+                await self._alert(wallet, await self._book.read(wallet), found.answer)
+            return "partial"
+        if not measured.as_of_ms:  # nothing is settled yet: as of no time
+            return "early"
+        known = await self._book.read(wallet)
+        await self._alert(wallet, known, measured.positions)
+        self._keep(wallet, known, measured)
+        if "native_outdated" in measured.worth["reasons"]:
+            self._ahead.outdated(wallet)
+        return "partial" if measured.worth["reasons"] else "whole"
 
     async def write_snapshots(self) -> None:
         """Write what waits, now and then, until cancelled."""
@@ -221,12 +233,10 @@ class Watch:
             with suppress(RedisError, OSError):  # they are written again then, as the same rows
                 await self._book.note_snapshots(written)
 
-    async def _alert(self, wallet: str, known: Known, measured: Measured) -> None:
-        found = measured.positions
-        coverage = found["coverage"]
-        is_whole = not found["errors"] and coverage["known_accounts"] == coverage["read_accounts"]
+    async def _alert(self, wallet: str, known: Known, found: AggregatePositions) -> None:
+        partial = {each["protocol"] for each in found["protocols"] if not each["is_complete"]}
         at = At(found["as_of_slot"], found["as_of_ms"])
-        change = advance(wallet, known.positions, found["positions"], at, is_whole=is_whole)
+        change = advance(wallet, known.positions, found["positions"], at, partial=partial)
         if not await self._book.write(wallet, known, change):
             metrics.REFUSED.inc()
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from tests.support.exploring import examples
 
 WALLET = "GD5R41t3VPHdqJqg4vGHuMBzdZL8NnWui2wRWpY5kfZw"
 OTHER = "57zapx5j1To9vp6D1X49yUcnhimYzUpy1onGx6rgFgXU"
+PROTOCOLS = {"p01", "p14"}
 THRESHOLDS = (0.9, 1.0, 1.05, 1.1, 1.12, 1.5, 3.0, 100.0)
 
 
@@ -49,9 +51,15 @@ def bet(side: str, price: float | None, end: float | None = 100.0, leverage: Any
     return record(perp=perp | {"liquidation_price_usd": end})
 
 
-def liquidity(current: int | None, lower: int = 0, upper: int = 100) -> Any:
+def liquidity(
+    current: int | None, lower: int = 0, upper: int = 100, amount_raw: str | None = "1"
+) -> Any:
     inside = None if current is None else lower <= current <= upper
     return record(
+        assets=[
+            {"role": "supply", "amount_raw": amount_raw},
+            {"role": "reward", "amount_raw": "7"},
+        ],
         range={
             "is_in_range": inside,
             "lower_index": lower,
@@ -60,7 +68,7 @@ def liquidity(current: int | None, lower: int = 0, upper: int = 100) -> Any:
             "lower": 1.0,
             "upper": 2.0,
             "current": 9.5,
-        }
+        },
     )
 
 
@@ -77,11 +85,11 @@ class Watcher:
         self.alerts: list[Alert] = []
         self.slot = 0
 
-    def look(self, *records: Any, time_ms: int = 0, is_whole: bool = True) -> list[Alert]:
+    def look(self, *records: Any, time_ms: int = 0, partial: Container[str] = ()) -> list[Alert]:
         self.slot += 1
         at = At(self.slot, time_ms)
-        change = advance(WALLET, self.known, records, at, is_whole=is_whole)
-        again = advance(WALLET, self.known, records, at, is_whole=is_whole)
+        change = advance(WALLET, self.known, records, at, partial=partial)
+        again = advance(WALLET, self.known, records, at, partial=partial)
         assert again.alerts == change.alerts, "an attempt that was killed finds the same"
         self.known |= {name: Seen.unpack(seen.pack()) for name, seen in change.put.items()}
         for name in change.gone:
@@ -131,7 +139,7 @@ def test_each_threshold_alerts_once_a_crossing_whenever_the_watcher_ends(steps: 
     watcher, triggers = Watcher(), [Trigger(each) for each in THRESHOLDS]
     for step in steps:
         if step == "incomplete":
-            watcher.look(is_whole=False)
+            watcher.look(partial=PROTOCOLS)
         else:
             watcher.look(loan(step))
             for trigger in triggers:
@@ -204,10 +212,40 @@ def test_a_debt_that_was_paid_is_another_one_when_it_is_taken_again() -> None:
 def test_what_an_incomplete_reading_lacks_is_kept_and_what_a_whole_one_lacks_is_gone() -> None:
     watcher = Watcher()
     watcher.look(loan(1.05), loan(1.3, "b"))
-    watcher.look(loan(1.05), is_whole=False)
+    watcher.look(loan(1.05), partial=PROTOCOLS)
     assert {*watcher.known} == {"p01/lending/a", "p01/lending/b"}
     watcher.look(loan(1.05))
     assert {*watcher.known} == {"p01/lending/a"}
+
+
+def test_a_protocol_that_cannot_be_read_keeps_no_position_of_another() -> None:
+    watcher = Watcher()
+    broken = loan(1.3, "b", protocol="p14")
+    watcher.look(loan(1.05), broken)
+    watcher.look(partial={"p14"})
+    assert {*watcher.known} == {"p14/lending/b"}
+    for number in range(300):  # opened and closed again while another protocol stays broken
+        assert len(watcher.look(loan(0.9, str(number)), partial={"p14"})) == 1
+    assert len(watcher.known) == 2
+
+
+def test_what_a_closed_position_had_names_it_whatever_its_route() -> None:
+    watcher = Watcher()
+    lock = locked(100) | {"protocol": "p14", "route": "v2/strategy-vaults"}
+    assert watcher.look(lock, time_ms=99) == []
+    [alert] = watcher.look(time_ms=101)
+    named = [alert.data[name] for name in ("protocol", "route", "position_id")]
+    assert named == ["p14", "v2/strategy-vaults", "a"]
+
+
+def test_a_position_without_liquidity_leaves_no_range() -> None:
+    watcher = Watcher()
+    watcher.look(liquidity(50))
+    assert watcher.look(liquidity(50, amount_raw="0")) == []
+    assert watcher.look(liquidity(101, amount_raw="0")) == []
+    assert watcher.look(liquidity(101)) == []  # what is added outside was not inside before
+    watcher.look(liquidity(50))
+    assert len(watcher.look(liquidity(101, amount_raw=None))) == 1  # may have some
 
 
 def test_leaving_a_range_alerts_once_until_the_price_is_well_inside() -> None:
@@ -286,7 +324,7 @@ def test_more_positions_than_are_watched_push_none_out_that_is() -> None:
 def test_positions_that_may_be_gone_count_as_long_as_no_reading_is_whole() -> None:
     watcher = Watcher()
     for look in range(4):
-        watcher.look(*(loan(1.3, f"{look}-{each}") for each in range(150)), is_whole=False)
+        watcher.look(*(loan(1.3, f"{look}-{each}") for each in range(150)), partial=PROTOCOLS)
         assert len(watcher.known) <= crossings.MOST_POSITIONS
     assert "p01/lending/0-0" in watcher.known
     watcher.look(*(loan(1.3, f"z-{each}") for each in range(150)))

@@ -127,7 +127,7 @@ async def test_a_wallet_s_state_its_alerts_and_the_lease_are_on_one_node(setting
     redis = connect_pipelined(settings)
     lease = Lease(redis)
     wallet = "57zapx5j1To9vp6D1X49yUcnhimYzUpy1onGx6rgFgXU"
-    change = advance(wallet, {}, [loan(1.05)], At(1, 1), is_whole=True)
+    change = advance(wallet, {}, [loan(1.05)], At(1, 1), partial=())
     try:
         await lease.acquire()
         book = Book(redis, lease)

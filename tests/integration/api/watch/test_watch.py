@@ -22,11 +22,13 @@ from infra.settings import Settings
 from schemas.redis_keys import (
     ASKED_ACCOUNTS,
     LIVE_POSITIONS,
+    QUARANTINE,
     TRACKED_WALLETS,
     WATCH_LEASE,
     WATCHED,
     WATERMARK,
     account_tags,
+    wallet_tag,
 )
 from schemas.solana.addresses import SYSTEM_PROGRAM, text
 from schemas.times import HOUR_MS
@@ -287,6 +289,23 @@ async def test_what_is_wrong_with_one_wallet_keeps_no_other_from_being_watched(
     assert await broken.level() is None
 
 
+async def test_positions_of_a_wallet_whose_trades_are_unreadable_alert(
+    settings: Settings, chain: Stocked
+) -> None:
+    borrower = await Borrower.begin(chain, 1_500)
+    record = QUARANTINE.make(tag=wallet_tag(borrower.name), group="pnl")
+    await chain.redis.hset(record, borrower.name, b"{}")
+    try:
+        async with watching(settings):
+            await borrower.seen(1.5)
+            await borrower.owes(1_100)
+            await borrower.seen(1.1)
+        assert await rows(settings) == []  # what it holds beside them is not known
+    finally:
+        await chain.redis.delete(record)
+    assert len(await alerts_of(chain.redis, borrower.name, 1.2)) == 1
+
+
 async def test_nothing_is_written_while_nothing_is_settled(
     settings: Settings, chain: Stocked
 ) -> None:
@@ -309,7 +328,7 @@ async def test_only_the_process_with_the_lease_writes_and_only_from_what_is_so(
     redis = connect_pipelined(settings)
     mine, other = Lease(redis), Lease(redis)
     wallet = text(chain.address())
-    change = step(wallet, {}, [loan(1.05)], At(1, 1), is_whole=True)
+    change = step(wallet, {}, [loan(1.05)], At(1, 1), partial=())
     assert change.alerts
     try:
         await mine.acquire()
