@@ -27,6 +27,7 @@ from schemas.solana.addresses import TOKEN_2022_PROGRAM, key, text
 
 QUOTES: Final = {WSOL: 0, USDC: 1, USDT: 2, USD1: 3}
 _U64_MAX: Final = 2**64 - 1
+_EVENTS: Final = (Leg, Created, Migrated)  # facts that are events
 _TOKEN_2022: Final = text(TOKEN_2022_PROGRAM)
 _NO_QUOTE: Final = len(QUOTES)
 _KNOWN_DECIMALS: Final = {WSOL: SOL_DECIMALS, USDC: 6, USDT: 6, USD1: 6}
@@ -37,11 +38,7 @@ def assemble(tx: Transaction, position: int, venue: Venue, facts: Iterable[Fact]
 
     Raises Malformed where the facts contradict each other or the transaction.
     """
-    return [
-        _event(tx, position, venue, fact)
-        for fact in facts
-        if isinstance(fact, Leg | Created | Migrated)
-    ]
+    return [_event(tx, position, venue, fact) for fact in facts if isinstance(fact, _EVENTS)]
 
 
 def _event(tx: Transaction, position: int, venue: Venue, fact: Leg | Created | Migrated) -> Event:

@@ -162,7 +162,7 @@ def _read_instruction(
         detail = f"instruction {tag.hex()}: {error}"
         undecoded.append(_undecoded(tx, position, venue.dex, Reason.MALFORMED, detail))
         return None
-    for fact in facts:
+    for fact in facts if venue.has_perps else ():
         if isinstance(fact, Unread) and fact.malformed:
             detail = f"instruction {tag.hex()}: {fact.malformed}"
             undecoded.append(_undecoded(tx, position, venue.dex, Reason.MALFORMED, detail))

@@ -50,13 +50,10 @@ def pass_on(tx: Transaction, legs: Legs, events: Iterable[Event]) -> None:
         if isinstance(event, Swap):
             swaps[event.wallet].append(event)
     for wallet, own in swaps.items():
+        if wallet not in tx.signer_addresses or any(swap.keeper for swap in own):
+            continue
         net = {mint: raw for mint, raw in _net(own).items() if raw}
-        if (
-            len(net) != 2
-            or wallet not in tx.signer_addresses
-            or any(swap.keeper for swap in own)
-            or not _others_share(tx, net)
-        ):
+        if len(net) != 2 or not _others_share(tx, net):
             continue
         (paid_raw, input_mint), (got_raw, output_mint) = sorted((net[mint], mint) for mint in net)
         owners = [

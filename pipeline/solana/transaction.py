@@ -45,6 +45,7 @@ _INITIALIZE_ACCOUNT: Final = 1
 _TRANSFER_CHECKED: Final = 12
 _MINT_TO: Final = (b"\x07", b"\x0e")  # MintTo, MintToChecked
 _BURN: Final = (b"\x08", b"\x0f")  # Burn, BurnChecked
+_SUPPLY: Final = frozenset(_MINT_TO + _BURN)
 _INITIALIZE_ACCOUNT_2: Final = 16
 _INITIALIZE_ACCOUNT_3: Final = 18
 _TRANSFER_FEE_EXTENSION: Final = 26
@@ -393,7 +394,7 @@ class Transaction:
                 target, at = accounts[CHECKED_DESTINATION], 1
             elif data[0] == _TRANSFER_FEE_EXTENSION and data[1] == _TRANSFER_CHECKED_WITH_FEE:
                 target, at = accounts[CHECKED_DESTINATION], 2
-            elif data[:1] in _MINT_TO + _BURN and destination in accounts[:3]:
+            elif data[:1] in _SUPPLY and destination in accounts[:3]:
                 return amount_raw  # minted or burnt as well: the balances do not show it
             else:
                 continue
@@ -438,10 +439,10 @@ class Transaction:
         lines = found.lines
         stack: list[int] = []
         position = -1
-        size = len(self.programs)
+        keys, programs = self.keys, self.programs
+        size = len(programs)
         for line in self.meta.log_messages:
-            kind = line[8:13]
-            if kind in ("log: ", "data:") and line[:8] == "Program ":
+            if line[8:13] in ("log: ", "data:") and line[:8] == "Program ":
                 if stack:
                     lines.setdefault(stack[-1], []).append(line[8:])
             elif line[-8:] == " success":
@@ -449,9 +450,9 @@ class Transaction:
                     found.whole.add(stack.pop())
             elif line[-1:] == "]" and " invoke [" in line and line[:8] == "Program ":
                 position += 1
-                while position < size and self.program(position) in PRECOMPILES:
+                while position < size and keys[programs[position]] in PRECOMPILES:
                     position += 1
-                if position >= size or not line.startswith(text(self.program(position)), 8):
+                if position >= size or not line.startswith(text(keys[programs[position]]), 8):
                     found.fault = "log disagrees with instructions"  # trust these alone
                     break
                 stack.append(position)
