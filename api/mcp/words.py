@@ -27,8 +27,9 @@ GLOSSARY: Final = """\
   count as unmatched.
 - unrealized: worth now less the cost basis of what is held.
 - win_rate_pct: closed positions with a gain, of all closed ones, in percent.
-- holdings: balances on the chain. Positions count what came through trades and transfers since
-  the tape began: both show the same tokens from two sides, so do not add them.
+- holdings: balances on the chain. Positions count what came through trades since the tape began,
+  and not what plain transfers, in transactions that touch no venue, brought or took. Both show the
+  same tokens from two sides, so do not add them.
 - health: how far a loan is from liquidation; below 1 it may be liquidated.
 - role: what an asset of a position is: supply, borrow, reward, locked, pending.
 - is_complete: all there is at as_of_slot is in the answer. `coverage.reason` says why not.

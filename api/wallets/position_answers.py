@@ -78,7 +78,9 @@ class AsOf(UpTo):
 class Paid(TypedDict):
     """What transactions cost beside the trade; never a part of a gain."""
 
-    fee_lamports: Annotated[str, about("network fees, base and priority", "105000")]
+    fee_lamports: Annotated[
+        str, about("network fees, base and priority, of transactions that succeeded", "105000")
+    ]
     fee_sol: Annotated[float, about(IN_SOL, 0.000105)]
     priority_fee_lamports: Annotated[str, about("of these the priority fees", "100000")]
     priority_fee_sol: Annotated[float, about(IN_SOL, 0.0001)]
@@ -205,9 +207,13 @@ class Moved(Unmatched):
     bought: Annotated[float | None, about(IN_WHOLE, 125_000_000.0)]
     sold_raw: Annotated[str, about("sold, net of each transaction", "100000000000000")]
     sold: Annotated[float | None, about(IN_WHOLE, 100_000_000.0)]
-    received_raw: Annotated[str, about("received beside trades: transfers, airdrops", "0")]
+    received_raw: Annotated[
+        str, about("received beside trades, in transactions that touch a venue or router", "0")
+    ]
     received: Annotated[float | None, about(IN_WHOLE, 0.0)]
-    sent_raw: Annotated[str, about("sent away beside trades; takes its cost along", "0")]
+    sent_raw: Annotated[
+        str, about("sent away beside trades, in such transactions; takes its cost along", "0")
+    ]
     sent: Annotated[float | None, about(IN_WHOLE, 0.0)]
     burned_raw: Annotated[str, about("burned: sold for nothing", "0")]
     burned: Annotated[float | None, about(IN_WHOLE, 0.0)]
@@ -217,14 +223,17 @@ class PositionOf(Moved, Outcome, Cost, Priced, Unrealized, Paid):
     """What a wallet did with a token, what it holds of it, and what that is worth.
 
     First in, first out. A position counts what came and went through lots: a balance that the
-    wallet had before the tape began is not in it.
+    wallet had before the tape began is not in it, nor what plain transfers brought or took, of
+    transactions that touch no venue. What the wallet holds on chain is in `holdings`.
     """
 
     mint: Annotated[str, about("address of the token", EXAMPLE_MINT)]
     name: Annotated[str | None, about("name of the token; null while not known", "Example")]
     symbol: Annotated[str | None, about("its symbol", "EXM")]
     decimals: Annotated[int | None, about("places behind the point", 6)]
-    held_raw: Annotated[str, about("in open lots", "25000000000000")]
+    held_raw: Annotated[
+        str, about("in open lots; plain transfers elsewhere are not in it", "25000000000000")
+    ]
     held: Annotated[float | None, about(IN_WHOLE, 25_000_000.0)]
     unknown_cost_raw: Annotated[
         str, about("of these without a known cost: received, or bought at an unknown value", "0")

@@ -169,8 +169,9 @@ async def all_dex(
 async def portfolio(request: Request, wallet: Wallet, include: More = None) -> Response:
     """What a wallet holds, its 20 most valuable positions, its last seven days and all time.
 
-    `holdings` counts balances, `positions` what came through trades and transfers since the
-    tape began: they show the same tokens from two sides, so do not add them. With
+    `holdings` counts balances, `positions` what came through trades since the tape began, and not
+    what plain transfers brought or took: they show the same tokens from two sides, so do not add
+    them. With
     `include=positions` there is `worth`: net worth and kinds of positions in all protocols, as
     `/analyze` has them, with their slot and what they lack. The wallet is then followed, and the
     first answer waits for its accounts, at most 1.5 s. Costs one credit either way.
