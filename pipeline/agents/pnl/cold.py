@@ -132,10 +132,8 @@ class ColdMints:
                 or self.is_put_away(mint)
             )
         ]
-        are_here = await self._store.are_here([raw for _, raw in asked])
-        absent = [each for each, is_here in zip(asked, are_here, strict=True) if not is_here]
-        may_be = await self._store.away.may_be([raw for _, raw in absent])
-        return cold + [mint for (mint, _), is_away in zip(absent, may_be, strict=True) if is_away]
+        may_be = await self._store.may_be_away([raw for _, raw in asked])
+        return cold + [mint for (mint, _), is_away in zip(asked, may_be, strict=True) if is_away]
 
     def is_put_away(self, mint: str) -> bool:
         """Return whether a mint is put away, and Redis may not know it yet."""

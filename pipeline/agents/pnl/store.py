@@ -117,12 +117,18 @@ class Store:
         """Return full chunks of lots by their keys."""
         return await _answer(self._redis.mget(keys)) if keys else []
 
-    async def are_here(self, mints: Sequence[bytes]) -> list[bool]:
-        """Return which of the raw mints have moved since they were put away last, if ever."""
+    async def may_be_away(self, mints: Sequence[bytes]) -> list[bool]:
+        """Return which of the raw mints may be put away: in no order of those that moved.
+
+        Their bit is set, which others may share.
+        """
         if not mints:
             return []
-        scores = await _answer(self._redis.zmscore(self.traded, cast(Any, mints)))
-        return [score is not None for score in scores]
+        pipe = self._redis.pipeline(transaction=False)
+        pipe.zmscore(self.traded, cast(Any, mints))
+        pipe.execute_command(*self.away.look(mints))
+        scores, bits = await pipe.execute()
+        return [score is None and bool(is_set) for score, is_set in zip(scores, bits, strict=True)]
 
     async def read_due(self, hour: int, limit: int) -> list[tuple[bytes, int]]:
         """Return the raw wallets that are due by an hour, and since which hour they are.

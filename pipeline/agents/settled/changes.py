@@ -56,12 +56,13 @@ def members(commands: Iterable[Sequence[Any]]) -> list[bytes]:
             letter, step = _FIELDS[name]
             head = letter + command[1].encode() + b"\0"
             first = 2
-            if name == "ZADD":  # the score is before the member
-                first = next(at for at in range(2, len(command)) if command[at] not in _ZADD_FLAGS)
-                first += 1
-            fields = command[first::step]
+            if name == "ZADD":
+                while command[first] in _ZADD_FLAGS:
+                    first += 1
+                first += 1  # the score is before the member
             found += [
-                head + (each if isinstance(each, bytes) else each.encode()) for each in fields
+                head + (each if isinstance(each, bytes) else each.encode())
+                for each in command[first::step]
             ]
         elif name == "SETBIT":
             found.append(_BIT + command[1].encode() + b"\0%d" % command[2])
