@@ -2,7 +2,8 @@
 
 Tokens of a stake account are in its custody. Each of its positions puts an amount at the risk of a
 target; the same tokens may back votes and publishers, so that what is bound is the larger of both,
-never their sum. Tokens of a vesting schedule that have not vested back votes only.
+never their sum. Tokens of a vesting schedule that have not vested back votes only. A position that
+is unlocked binds nothing, although the program keeps it until it next merges positions.
 
 Source: the program's `PositionData`, `Position`, `VestingSchedule`, `utils/risk.rs` and
 `utils/clock.rs`; IDL and arithmetic of @pythnetwork/staking-sdk 0.3.0.
@@ -69,6 +70,17 @@ class Staked(NamedTuple):
     activation_epoch: int
     unlocking_start: int | None  # an epoch
     publisher: bytes | None  # None: it is for votes
+
+    @property
+    def unlocked_epoch(self) -> int | None:
+        """Return when it is unlocked: an epoch after `unlocking_start`, if active before."""
+        if self.unlocking_start is None:
+            return None
+        return max(self.unlocking_start + 1, self.activation_epoch)
+
+    def binds(self, epoch: int) -> bool:
+        """Return whether it keeps tokens from being withdrawn."""
+        return self.unlocked_epoch is None or epoch < self.unlocked_epoch
 
 
 class Vesting(NamedTuple):
@@ -137,9 +149,9 @@ def unvested(vesting: Vesting, listed_s: int | None, now_s: int) -> int:
 
 def _position(account: Account, found: Mapping[bytes, Account], world: World) -> Position | None:
     """Return a stake account; None for one that is empty; raises Unreadable."""
-    staked = [*slots(account)]
+    staked, epoch = [*slots(account)], world.time_s // EPOCH_S
     position = Position("staking", account, market=PYTH)
-    position.locks = [_lock(each, world.time_s // EPOCH_S) for each in staked]
+    position.locks = [_lock(each, epoch) for each in staked]
     custody, metadata = (
         found.get(address)
         for address in (_custody_of(account.address), _metadata_of(account.address))
@@ -157,8 +169,9 @@ def _position(account: Account, found: Mapping[bytes, Account], world: World) ->
         if is_known:
             unvested_raw = unvested(vesting, listed_s, world.time_s)
             position.locks.append(_vesting_lock(vesting, listed_s, unvested_raw))
-    votes_raw = sum(each.amount_raw for each in staked if each.publisher is None)
-    published_raw = sum(each.amount_raw for each in staked if each.publisher is not None)
+    bound = [each for each in staked if each.binds(epoch)]
+    votes_raw = sum(each.amount_raw for each in bound if each.publisher is None)
+    published_raw = sum(each.amount_raw for each in bound if each.publisher is not None)
     bound_raw = max(votes_raw, published_raw + (unvested_raw or 0))
     free_raw: int | None = None
     if custody is None:
@@ -177,20 +190,12 @@ def _position(account: Account, found: Mapping[bytes, Account], world: World) ->
 
 
 def _lock(staked: Staked, epoch: int) -> Lock:
-    """Return a position's lock: without an end until its owner asks for it.
-
-    It is unlocked an epoch after `unlocking_start`, where it was active before.
-    """
-    if staked.unlocking_start is None:
+    """Return a position's lock: without an end until its owner asks for it."""
+    ends = staked.unlocked_epoch
+    if ends is None:
         return Lock("cooldown", staked.amount_raw)
-    ends = max(staked.unlocking_start + 1, staked.activation_epoch)
-    is_over = ends <= epoch
-    return Lock(
-        "cooldown",
-        0 if is_over else staked.amount_raw,
-        staked.amount_raw if is_over else 0,
-        ends_ms=_ms(ends * EPOCH_S),
-    )
+    locked, free = (staked.amount_raw, 0) if staked.binds(epoch) else (0, staked.amount_raw)
+    return Lock("cooldown", locked, free, ends_ms=_ms(ends * EPOCH_S))
 
 
 def _vesting_lock(vesting: Vesting, listed_s: int | None, unvested_raw: int) -> Lock:

@@ -107,6 +107,18 @@ def test_a_position_is_locked_for_an_epoch_after_its_unlocking_began(
     assert lock.ends_ms == (None if ends is None else ends * EPOCH_S * 1000)
 
 
+def test_a_position_that_is_unlocked_binds_no_tokens() -> None:
+    """The program keeps its slot until it next merges positions (`PositionState::UNLOCKED`)."""
+    over, running = slot(70, 1, EPOCH - 1, None), slot(70, 1, EPOCH, None)
+    published = slot(50, 1, EPOCH - 9, PUBLISHER)
+    [found] = read(stake(over, published, slot(40, 1, None, None)), custody(100), metadata())
+    assert lines(found) == {"supply": 60, "locked": 40}
+    [found] = read(stake(over, published), custody(100), metadata())
+    assert lines(found) == {"supply": 100}
+    [found] = read(stake(running, published), custody(100), metadata())
+    assert lines(found) == {"supply": 30, "locked": 70}
+
+
 def test_a_vesting_schedule_after_listing_waits_for_the_listing() -> None:
     lock = struct.pack("<BQQQ", 2, 40, EPOCH_S, 4)
     [waiting] = read(stake(), custody(100), metadata(lock), config(None))
