@@ -47,6 +47,7 @@ PROTOCOL: Final = Protocol(
     unsupported_fields=(
         "health where e-mode may apply",
         "amounts of banks that lend on in another protocol",
+        "deposits in banks that pay what they have left: their debts were discharged unpaid",
         "emissions that are paid off the chain",
     ),
 )

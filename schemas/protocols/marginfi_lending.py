@@ -49,6 +49,8 @@ _BALANCE: Final = Struct("<x32s7xQqQqQqQ")
 _ASSET_TAG_AT: Final = 785
 _STAKED: Final = 2
 _LENDS_ON_FROM: Final = 3  # asset tags of banks whose deposits are shares of another protocol
+_FLAGS_AT: Final = 840
+_IS_DISCHARGED: Final = 1 << 6  # TOKENLESS_REPAYMENTS_COMPLETE
 _EMODE_TAG_AT: Final = 920
 _EMODE_FLAGS_AT: Final = 936
 _EMODE_ON: Final = 1
@@ -80,6 +82,7 @@ class _Terms(NamedTuple):
     borrow_weight: Fraction | None = None
     has_emode_tag: bool = False
     is_emode_on: bool = False
+    is_discharged: bool = False  # a deposit is worth its shares no more
 
 
 _NO_TERMS: Final = _Terms(lends_on=False)
@@ -226,6 +229,8 @@ def _lines(
         raw = None
         if terms.lends_on:
             _name(position, "amount: the bank's deposits are shares of another protocol")
+        elif terms.is_discharged and role is _SUPPLY:
+            _name(position, "amount: the bank's debts were discharged, it pays what it has left")
         elif values is not None:
             value = values.asset if role is _SUPPLY else values.liability
             exact = shares * value
@@ -242,15 +247,19 @@ def _lines(
 def _terms(bank: bytes) -> _Terms:
     """Return how a bank of marginfi itself counts; raises `struct.error`, or IndexError."""
     weights = Fraction(i80f48(bank, 312), ONE), Fraction(i80f48(bank, 344), ONE)
-    emode = u16(bank, _EMODE_TAG_AT) != 0, u64(bank, _EMODE_FLAGS_AT) & _EMODE_ON != 0
+    marks = (
+        u16(bank, _EMODE_TAG_AT) != 0,
+        u64(bank, _EMODE_FLAGS_AT) & _EMODE_ON != 0,
+        u64(bank, _FLAGS_AT) & _IS_DISCHARGED != 0,
+    )
     lends_on = bank[_ASSET_TAG_AT] >= _LENDS_ON_FROM
     price = i80f48(bank, 1408)
     if bank[_ASSET_TAG_AT] >= _STAKED or price <= 0:
-        return _Terms(lends_on, None, None, None, *weights, *emode)
+        return _Terms(lends_on, None, None, None, *weights, *marks)
     low = high = None
     if band := i80f48(bank, 1432):  # 0: of a version that did not note it
         low, high = Fraction(price - band, ONE), Fraction(price + band, ONE)
-    return _Terms(lends_on, Fraction(price, ONE), low, high, *weights, *emode)
+    return _Terms(lends_on, Fraction(price, ONE), low, high, *weights, *marks)
 
 
 def _emissions(balance: _Balance, bank: bytes, time_s: int) -> Iterator[Asset]:

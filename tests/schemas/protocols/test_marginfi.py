@@ -75,6 +75,7 @@ def bank(**fields: Any) -> bytes:
     struct.pack_into("<IIB", data, 496, flat, flat, 0)
     data[544] = fields.get("curve", 1)
     data[785] = fields.get("asset_tag", 0)
+    struct.pack_into("<Q", data, 840, fields.get("flags", 0))
     struct.pack_into("<Q", data, 936, fields.get("emode_flags", 0))
     struct.pack_into("<H", data, 920, fields.get("emode_tag", 0))
     data[8:40] = fields.get("mint", b"m" * 32)
@@ -206,6 +207,25 @@ def test_health_that_is_not_known_is_null_and_named(fields: dict[str, Any], name
     assert any(named in each for each in lending.unsupported_fields)
 
 
+def test_a_deposit_in_a_bank_that_pays_what_it_has_left_has_no_amount() -> None:
+    """TOKENLESS_REPAYMENTS_COMPLETE is 1 << 6; one bit less allows what this one has finished."""
+    data = holder((BANK_AT, 9 * ONE, 0, 0), (DEBT_AT, 0, ONE, 0))
+    for flags, supplied in ((1 << 6, None), (1 << 5 | 1 << 6, None), (1 << 5, 9)):
+        banks = {BANK_AT: bank(flags=flags), DEBT_AT: bank(mint=b"d" * 32)}
+        [lending] = read(data, banks)
+        assert [(each.role, each.amount_raw) for each in lending.assets] == [
+            (Role.SUPPLY, supplied),
+            (Role.BORROW, 1),
+        ]
+        assert lending.health is not None
+        assert (lending.health.health_factor is None) is (supplied is None)
+        is_named = any("what it has left" in each for each in lending.unsupported_fields)
+        assert is_named is (supplied is None)
+    debt = {BANK_AT: bank(), DEBT_AT: bank(mint=b"d" * 32, flags=1 << 6)}
+    [lending] = read(data, debt)
+    assert [each.amount_raw for each in lending.assets] == [9, 1]
+
+
 def test_a_bank_that_is_not_there_is_missing() -> None:
     [lending] = read(holder((BANK_AT, ONE, 0, 0)), {})
     assert lending.missing == [BANK_AT]
@@ -240,7 +260,7 @@ def test_carrot_has_boost_as_of_the_last_update_and_crt() -> None:
     data = holder((BANK_AT, 1000 * ONE, 0, 9 * ONE), tag=carrot.ACCOUNT.tag)
     held = Held(WALLET, [account(carrot.ACCOUNT, data)], {carrot.CRT: 77})
     known = {
-        BANK_AT: account(carrot.BANK, bank(), BANK_AT),
+        BANK_AT: account(carrot.BANK, bank(flags=1 << 6), BANK_AT),  # not known to be flags there
         carrot.CRT: account(MINT, bytes(82), carrot.CRT),
     }
     lending, crt = run(carrot.read(held, World(9, NOW_S + 99, 1)), known)
