@@ -3,8 +3,12 @@
 A vault splits standardized yield (SY) into principal (PT), which becomes SY again at maturity, and
 yield (YT), which earns what SY gains until then where it is deposited. A market trades PT for SY;
 its LP token is a share of both, and earns emissions and farms where it is deposited.
-Earnings count with the indexes that the vault and the market last saw, and farms until now. The
-program divides a market's balances in floating point, here they are exact: above 2**53 the last
+Earnings count with the indexes that the vault and the market last saw, and farms until now. What SY
+gains after maturity is the treasury's: a `merge` first sees the rate of SY, and pays principal by
+it, so each pays less SY the later it is. That rate is of the SY's own program, which nothing here
+reads: the SY of matured principal has no amount. Below its highest rate a vault is in its emergency
+mode, and pays none.
+The program divides a market's balances in floating point, here they are exact: above 2**53 the last
 digits may differ.
 
 Source: exponent-finance/exponent-core, `state/{vault,yield_token_position,lp_position,market_two,
@@ -61,6 +65,8 @@ _TOKENS: Final = (TOKEN, TOKEN_2022, TOKEN_2022_EXTENDED)
 _NO_VAULT: Final = "assets: the vault, which says what is deposited, is not known"
 _NO_MARKET: Final = "assets: the market, which says what is deposited, is not known"
 _NO_SUPPLY: Final = "assets.amount_raw: how many LP tokens the market has is not known"
+_NO_RATE: Final = "assets.amount_raw: principal pays SY by a rate that the vault has not seen yet"
+_EMERGENCY: Final = "locks: the vault pays nothing until SY is at its highest rate again"
 _NO_EMISSION: Final = "assets: an emission, for the account that it is paid from is not known"
 
 
@@ -88,14 +94,17 @@ class _Vault(NamedTuple):
     rate: int  # of SY in its base, as last seen
     highest: int
     final: int  # while the vault was active
-    sy_for_pt: int
-    pt_supply: int
     fee_bps: int
     emissions: tuple[_Emission, ...]
 
     def is_over(self, now_s: int) -> bool:
         """Return whether it is past its maturity."""
         return now_s > self.ends_s
+
+    @property
+    def is_in_emergency(self) -> bool:
+        """Return whether SY has lost, by the rate that the vault last saw."""
+        return self.highest > self.rate
 
 
 class _Farm(NamedTuple):
@@ -229,8 +238,6 @@ def _vault(account: Account) -> _Vault:
             number(data, 337),
             number(data, 369),
             number(data, 401),
-            u64(data, 441),
-            u64(data, 449),
             u16(data, 505),
             tuple(emissions),
         )
@@ -282,11 +289,21 @@ def _tokens(vault: _Vault, held: Held, world: World) -> Iterator[Position]:
         if mint != vault.pt:
             position.assets = [_yt(vault, raw, over)]
         elif over:
-            redeemed = times(ratio(vault.sy_for_pt, vault.pt_supply), raw)
-            position.assets = [Asset(Role.SUPPLY, vault.sy, redeemed)]
+            _matured(position, vault, raw)
         else:
             position.assets = [Asset(Role.SUPPLY, mint, raw)]
         yield position
+
+
+def _matured(position: Position, vault: _Vault, raw: int) -> None:
+    """Add the SY of matured PT, whose amount is not known."""
+    position.unsupported_fields.append(_NO_RATE)
+    role = Role.SUPPLY
+    if vault.is_in_emergency:
+        role = Role.LOCKED
+        position.locks = [Lock("term", raw, 0)]
+        position.unsupported_fields.append(_EMERGENCY)
+    position.assets = [Asset(role, vault.sy, None)]
 
 
 def _yt(vault: _Vault, raw: int, over: bool) -> Asset:
@@ -329,7 +346,7 @@ def _yield(
 
 def _earned(vault: _Vault, interest: _Tracker, yt_raw: int) -> int:
     """Return the SY that deposited YT earned and the program did not stage, rounded down."""
-    if vault.highest > vault.rate or not 0 < interest.seen_index < vault.final:
+    if vault.is_in_emergency or not 0 < interest.seen_index < vault.final:
         return 0  # in its emergency mode a vault pays no more
     grown = divided(ONE, interest.seen_index) - divided(ONE, vault.final)
     earned_raw = times(grown, yt_raw)

@@ -196,8 +196,8 @@ def test_tokens_of_a_vault_before_and_after_maturity(folder: Path) -> None:
         {
             "start_ts": NOW - 500,
             "duration": chance.randrange(1000),
-            "sy_for_pt": str(chance.randrange(1 << 60)),
-            "pt_supply": str(chance.randrange(1 << 62)),
+            **at_path("last_seen_sy_exchange_rate", ONE),
+            **at_path("all_time_high_sy_exchange_rate", ONE + chance.randrange(2)),
         }
         for _ in WORLDS
     ]
@@ -212,15 +212,20 @@ def test_tokens_of_a_vault_before_and_after_maturity(folder: Path) -> None:
         [line], [other] = principal.assets, future.assets
         assert (other.mint, other.amount_raw) == (yt, 7)
         ends_s = int(of["start_ts"]) + int(of["duration"])
-        supply = int(of["pt_supply"])
+        highest = number_of(of["all_time_high_sy_exchange_rate"])
+        is_emergency = highest > number_of(of["last_seen_sy_exchange_rate"])
         if ends_s < NOW:
-            share = (int(of["sy_for_pt"]) * ONE * ONE + ONE // 2) // (supply * ONE) if supply else 0
-            assert (line.mint, line.amount_raw) == (sy, share * raw // ONE)
+            role = Role.LOCKED if is_emergency else Role.SUPPLY
+            assert (line.role, line.mint, line.amount_raw) == (role, sy, None)
         else:
-            assert (line.mint, line.amount_raw) == (pt, raw)
+            assert (line.role, line.mint, line.amount_raw) == (Role.SUPPLY, pt, raw)
         [lock] = principal.locks
-        assert lock.ends_ms == ends_s * 1000
-        assert (lock.locked_raw, lock.claimable_raw) == ((0, raw) if ends_s < NOW else (raw, 0))
+        if ends_s >= NOW:
+            assert lock == Lock("term", raw, 0, ends_s * 1000)
+        else:
+            assert lock == (
+                Lock("term", raw, 0) if is_emergency else Lock("term", 0, raw, ends_s * 1000)
+            )
 
 
 @pytest.mark.node
@@ -317,11 +322,12 @@ def yield_position(yt: int) -> Account:
 PT, YT, SY, LP, PAID = (bytes([n]) * 32 for n in range(101, 106))
 
 
-def vault_of(ends_s: int, sy_for_pt: int = 0, pt_supply: int = 0) -> Account:
-    """Return a vault without emissions."""
+def vault_of(ends_s: int, rate: int = ONE) -> Account:
+    """Return a vault without emissions, whose SY was worth `ONE` once."""
     data = exponent_yield.VAULT.tag + bytes(32) + SY + YT + PT + bytes(128)
     data += struct.pack("<II", ends_s - 1000, 1000)
-    data = data.ljust(441, b"\0") + struct.pack("<QQ", sy_for_pt, pt_supply)
+    data = data.ljust(337, b"\0") + rate.to_bytes(32, "little") + ONE.to_bytes(32, "little")
+    data = data.ljust(441, b"\0") + struct.pack("<QQ", 300, 400)  # sy_for_pt, pt_supply
     return Account(address_of(2), exponent_yield.VAULT, 1, data.ljust(528, b"\0"), 9)
 
 
@@ -333,15 +339,30 @@ def test_of_a_vaults_tokens_those_that_the_wallet_has_are_positions(mint: bytes)
     assert found.locks == [Lock("term", 5, 0, (NOW + 500) * 1000)]
 
 
-def test_after_maturity_principal_is_its_part_of_the_sy_and_yield_is_worth_nothing() -> None:
-    vault = vault_of(NOW - 1, sy_for_pt=300, pt_supply=400)
-    [principal, future] = drive(Held(WALLET, [vault], {PT: 8, YT: 5}), [])
-    assert [(each.mint, each.amount_raw) for each in principal.assets] == [(SY, 6)]
+def test_after_maturity_principal_is_sy_without_an_amount_and_yield_is_worth_nothing() -> None:
+    """`merge` sees the rate of SY before it pays: 300 SY for 400 PT is what it was at the last."""
+    [principal, future] = drive(Held(WALLET, [vault_of(NOW - 1)], {PT: 8, YT: 5}), [])
+    assert principal.assets == [Asset(Role.SUPPLY, SY, None)]
+    [named] = principal.unsupported_fields
+    assert "has not seen" in named
+    assert principal.stands_for == {PT: 8}
     [line] = future.assets
     assert (line.mint, line.amount_raw) == (YT, 5)
     assert line.is_worthless
     assert principal.locks == [Lock("term", 0, 8, (NOW - 1) * 1000)]
     assert future.locks == [Lock("term", 0, 5, (NOW - 1) * 1000)]
+
+
+def test_a_vault_whose_sy_has_lost_pays_no_matured_principal() -> None:
+    """`merge` fails in emergency mode: the highest rate is above the last that was seen."""
+    held = {PT: 8, YT: 5}
+    [principal, future] = drive(Held(WALLET, [vault_of(NOW - 1, ONE - 1)], held), [])
+    assert principal.assets == [Asset(Role.LOCKED, SY, None)]
+    assert principal.locks == [Lock("term", 8, 0)]
+    assert len(principal.unsupported_fields) == 2
+    assert future.locks == [Lock("term", 0, 5, (NOW - 1) * 1000)]
+    [principal, _] = drive(Held(WALLET, [vault_of(NOW, ONE - 1)], held), [])
+    assert principal.assets == [Asset(Role.SUPPLY, PT, 8)]
 
 
 def test_lp_tokens_are_all_of_a_market_at_most() -> None:
