@@ -54,7 +54,7 @@ CONFIGS: Final = tuple(
     Kind(f"realms_{number}_config", ADDRESSES[number], b"\x0b") for number in _INSTANCES
 )
 _PLUGINS_AT: Final = 33
-_RESERVED_CONFIG: Final = 1 + 8
+_RESERVED_CONFIG: Final = 1 + 4
 _READ_ELSEWHERE: Final = frozenset(
     {helium.PROGRAM, pyth.PROGRAM, *(each.program for each in VOTERS)}
 )
@@ -142,6 +142,7 @@ def _plugins(config: Account, record: _Record) -> list[bytes]:
             if reader.flag():
                 reader.skip(32)  # the plugin of the most votes that there can be
             reader.skip(_RESERVED_CONFIG)
+            reader.skip(32 * reader.u32())  # authorities that may lock records
     except error:
         detail = f"config of {len(config.data)} bytes"
         raise Unreadable(detail, record.account.address) from None

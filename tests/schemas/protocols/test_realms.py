@@ -173,14 +173,19 @@ def test_a_record_cut_short_is_unreadable(size: int) -> None:
 PLUGIN, COUNCIL = (bytes([n]) * 32 for n in (6, 7))
 
 
-def config(community: bytes | None = None, council: bytes | None = None, of: int = 0) -> Account:
+def config(
+    community: bytes | None = None,
+    council: bytes | None = None,
+    of: int = 0,
+    authorities: tuple[tuple[bytes, ...], tuple[bytes, ...]] = ((), ()),
+) -> Account:
     """The DAO's config, as the program has it since its third version."""
     kind = realms.CONFIGS[of]
     data = kind.tag + REALM
-    for plugin, most in ((community, OTHER), (council, None)):
+    for plugin, most, locking in zip((community, council), (OTHER, None), authorities, strict=True):
         for each in (plugin, most):
             data += b"\0" if each is None else b"\1" + each
-        data += bytes(9)
+        data += bytes(1 + 4) + struct.pack("<I", len(locking)) + b"".join(locking)
     seeds = [b"realm-config", REALM]
     at = Pubkey.find_program_address(seeds, Pubkey(kind.program))[0]
     return account(kind, data + bytes(110), bytes(at), 80)
@@ -227,6 +232,28 @@ def test_an_empty_record_of_any_other_dao_is_no_position(plugin: bytes | None) -
 def test_a_deposit_of_a_dao_with_a_plugin_is_what_the_record_has() -> None:
     [position] = read(record(), others=(config(PLUGIN),))
     assert lines(position) == [(Role.SUPPLY, MINT, 500)]
+
+
+@pytest.mark.parametrize(
+    "locking", [bytes([1]) * 32, bytes([0, 0]) + bytes([5]) * 30, bytes(range(1, 33))]
+)
+def test_authorities_that_may_lock_records_are_no_plugins(locking: bytes) -> None:
+    """`GoverningTokenConfig`: reserved is `[u8; 4]`, and `lock_authorities` a vector of keys."""
+    own = record(0, votes=VOTED)
+    authorities = ((locking, OTHER), (locking,))
+    assert read(own, others=(config(authorities=authorities),)) == []
+    [position] = read(own, others=(config(None, COUNCIL, authorities=authorities),))
+    assert position.unsupported_fields[0].endswith(f": {text(COUNCIL)}")
+
+
+def test_more_authorities_than_a_config_has_room_for_are_unreadable() -> None:
+    whole = config()
+    for at in (33 + 34 + 5, 33 + 34 + 9 + 2 + 5):  # of the community, of the council
+        data = bytearray(whole.data)
+        data[at : at + 4] = b"\xff" * 4
+        with pytest.raises(Unreadable, match="config of 197 bytes") as error:
+            read(record(0), others=(whole._replace(data=bytes(data)),))
+        assert error.value.account == record(0).address
 
 
 def test_a_config_of_an_earlier_version_has_nothing_where_the_council_is_now() -> None:
