@@ -35,7 +35,7 @@ from schemas.protocols.contract import (
 )
 from schemas.protocols.in_step import in_step
 from schemas.protocols.programs import ADDRESSES
-from schemas.protocols.vote_deposits import REGISTRARS, VOTERS, read_voters
+from schemas.protocols.vote_deposits import REGISTRARS, VOTERS, Ballot, read_voters
 from schemas.solana.addresses import text
 from schemas.solana.borsh import Reader, raw_pubkey, u32, u64
 from schemas.solana.derived import derived
@@ -66,9 +66,12 @@ _POWER: Final = "voting.power_raw: a DAO may count votes by a program of its own
 
 def read(held: Held, world: World) -> Reading:
     """Return a wallet's deposits; raises Unreadable."""
+    records = _records(held)
+    ballots = {each.of: each.ballot for each in records}
     return (
         yield from in_step(
-            _read_records(held, world.time_s), read_voters(_ROUTE, held, world.time_s)
+            _read_records(records, world.time_s),
+            read_voters(_ROUTE, held, ballots, world.time_s),
         )
     )
 
@@ -76,9 +79,7 @@ def read(held: Held, world: World) -> Reading:
 class _Record(NamedTuple):
     account: Account
     deposit_raw: int
-    votes: int
-    proposals: int
-    delegate: bytes | None
+    ballot: Ballot
     locks_s: list[int | None]  # when its locks expire; None: never
 
     @property
@@ -91,14 +92,39 @@ class _Record(NamedTuple):
         """Return what its owner deposits."""
         return raw_pubkey(self.account.data, 33)
 
+    @property
+    def of(self) -> bytes:
+        """Return program, DAO and mint: of a wallet, one record has them."""
+        return self.account.kind.program + self.realm + self.mint
 
-def _read_records(held: Held, now_s: int) -> Reading:
+
+def _records(held: Held) -> list[_Record]:
     kinds = set(RECORDS)
-    records = [
+    return [
         _record(account)
         for account in held.accounts
         if account.kind in kinds and account.data[_OWNER_AT : _OWNER_AT + 32] == held.wallet
     ]
+
+
+def _record(account: Account) -> _Record:
+    data = account.data
+    try:
+        is_wide = data[:1] == _TAGS["v2"] and data[114] > 0
+        reader = Reader(data, _DELEGATE_AT)
+        ballot = Ballot(
+            u64(data, 105) if is_wide else u32(data, 105),
+            data[113],
+            reader.raw_pubkey() if reader.flag() else None,
+            account.slot,
+        )
+        locks_s = _locks_s(reader) if is_wide else []
+        return _Record(account, u64(data, 97), ballot, locks_s)
+    except (error, IndexError):
+        raise Unreadable(f"record of {len(data)} bytes", account.address) from None
+
+
+def _read_records(records: list[_Record], now_s: int) -> Reading:
     positions = [_position(each, now_s) for each in records if each.deposit_raw]
     empty = [(_config_address(each), each) for each in records if not each.deposit_raw]
     if empty:
@@ -109,23 +135,6 @@ def _read_records(held: Held, now_s: int) -> Reading:
             if address in configs and (plugins := _plugins(configs[address], record))
         ]
     return positions
-
-
-def _record(account: Account) -> _Record:
-    data = account.data
-    try:
-        is_wide = data[:1] == _TAGS["v2"] and data[114] > 0
-        reader = Reader(data, _DELEGATE_AT)
-        return _Record(
-            account,
-            u64(data, 97),
-            u64(data, 105) if is_wide else u32(data, 105),
-            data[113],
-            reader.raw_pubkey() if reader.flag() else None,
-            _locks_s(reader) if is_wide else [],
-        )
-    except (error, IndexError):
-        raise Unreadable(f"record of {len(data)} bytes", account.address) from None
 
 
 def _config_address(record: _Record) -> bytes:
@@ -152,29 +161,30 @@ def _plugins(config: Account, record: _Record) -> list[bytes]:
 def _elsewhere(record: _Record, config: Account, plugins: list[bytes]) -> Position:
     """Return an empty record of a DAO whose plugins may have deposits."""
     named = ", ".join(map(text, plugins))
-    is_used = record.votes or record.proposals or record.delegate is not None
+    ballot = record.ballot
+    is_used = ballot.is_open or ballot.delegate is not None
     return Position(
         _ROUTE,
         record.account,
         market=record.realm,
         reference_slot=config.slot,
         assets=[Asset(Role.SUPPLY, record.mint, None)] if is_used else [],
-        voting=Voting(None, record.votes, record.delegate),
+        voting=Voting(None, ballot.open_votes, ballot.delegate),
         unsupported_fields=[f"assets: a deposit in a plugin that is not read: {named}", _POWER],
     )
 
 
 def _position(record: _Record, now_s: int) -> Position:
     """Return a deposit."""
-    deposit_raw, votes = record.deposit_raw, record.votes
-    lock = _lock(deposit_raw, record.locks_s, now_s, is_voting=bool(votes or record.proposals))
+    deposit_raw, ballot = record.deposit_raw, record.ballot
+    lock = _lock(deposit_raw, record.locks_s, now_s, is_voting=ballot.is_open)
     return Position(
         _ROUTE,
         record.account,
         market=record.realm,
         assets=[Asset(Role.SUPPLY if lock is None else Role.LOCKED, record.mint, deposit_raw)],
         locks=[] if lock is None else [lock],
-        voting=Voting(None, votes, record.delegate),
+        voting=Voting(None, ballot.open_votes, ballot.delegate),
         unsupported_fields=[_POWER],
     )
 

@@ -3,11 +3,15 @@
 Source: `voter-stake-registry` (`state/voter.rs`, `deposit_entry.rs`, `lockup.rs`, `registrar.rs`,
 `voting_mint_config.rs`). The program's time is the chain's and the registrar's `time_offset`.
 Factors are in 1e-9; votes are cut off at each division.
+
+Votes are cast with the DAO's own record of the wallet. While that has open votes or proposals,
+nothing is withdrawn of a token that votes (`instructions/withdraw.rs`, which asks what its version
+of spl-governance, 2.2.1, asks: the record's locks are not among it).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from struct import error
 from typing import Final, NamedTuple
 
@@ -47,6 +51,7 @@ REGISTRARS: Final = tuple(
     for number in _INSTANCES
 )
 
+_RECORD_OF: Final = slice(8, 104)  # of a registrar: program of the DAO, realm, mint it votes by
 _DEPOSITS_AT: Final = 72
 _DEPOSIT_SIZE: Final = 80
 _DEPOSITS: Final = 32
@@ -64,7 +69,9 @@ _NO_REGISTRAR: Final = (
 )
 _OVERFLOW: Final = "voting.power_raw: more than the program can compute"
 _OF_INSTANCE: Final = "voting.power_raw: an instance of the program may count votes in another way"
-_OPEN_VOTES: Final = "voting.open_votes: they are counted in the DAO's own record of the wallet"
+_OPEN_VOTES: Final = (
+    "voting, locks: what open votes keep: the DAO's own record of the wallet is not known"
+)
 
 
 class Deposit(NamedTuple):
@@ -102,6 +109,20 @@ class Deposit(NamedTuple):
         return self.initially_locked_raw - self.initially_locked_raw * passed // total
 
 
+class Ballot(NamedTuple):
+    """What a DAO's own record of the wallet says of its votes."""
+
+    open_votes: int
+    open_proposals: int
+    delegate: bytes | None
+    slot: int
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether votes or proposals keep what votes."""
+        return bool(self.open_votes or self.open_proposals)
+
+
 class Terms(NamedTuple):
     """What a registrar gives a token of the DAO."""
 
@@ -111,9 +132,17 @@ class Terms(NamedTuple):
     saturation_s: int
     digit_shift: int
 
+    @property
+    def votes(self) -> bool:
+        """Return whether the token votes; a DAO may vest others too."""
+        return self.baseline > 0 or self.most_extra > 0
 
-def read_voters(route: str, held: Held, now_s: int) -> Reading:
-    """Return a wallet's deposits as positions of a route, one a DAO; raises Unreadable."""
+
+def read_voters(route: str, held: Held, ballots: Mapping[bytes, Ballot], now_s: int) -> Reading:
+    """Return a wallet's deposits as positions of a route, one a DAO; raises Unreadable.
+
+    `ballots` are those of the wallet's records, by program, realm and mint as one key.
+    """
     kinds = dict(zip(VOTERS, REGISTRARS, strict=True))
     own = [
         each
@@ -135,7 +164,7 @@ def read_voters(route: str, held: Held, now_s: int) -> Reading:
         elif registrar.kind is not kinds[voter.kind]:
             raise Unreadable(f"registrar: {registrar.kind.name}", voter.address)
         else:
-            _fill(position, deposits, registrar, now_s)
+            _fill(position, deposits, registrar, ballots, now_s)
         positions.append(position)
     return positions
 
@@ -175,7 +204,13 @@ def _terms(registrar: Account, of: Deposit, voter: bytes) -> Terms:
     )
 
 
-def _fill(position: Position, deposits: list[Deposit], registrar: Account, now_s: int) -> None:
+def _fill(
+    position: Position,
+    deposits: list[Deposit],
+    registrar: Account,
+    ballots: Mapping[bytes, Ballot],
+    now_s: int,
+) -> None:
     """Add a DAO's deposits to a position; raises Unreadable."""
     voter = position.account
     try:
@@ -185,20 +220,34 @@ def _fill(position: Position, deposits: list[Deposit], registrar: Account, now_s
         detail = f"registrar of {len(registrar.data)} bytes"
         raise Unreadable(detail, voter.address) from None
     position.reference_slot = registrar.slot
-    powers = []
+    ballot = ballots.get(registrar.data[_RECORD_OF])
     for deposit, terms in both:
-        locked_raw = deposit.locked_raw(now_s)
-        free_raw = deposit.amount_raw - locked_raw
-        if free_raw < 0:
-            detail = f"a deposit of {deposit.amount_raw} with {locked_raw} locked"
-            raise Unreadable(detail, voter.address)
-        lines = ((Role.LOCKED, locked_raw), (Role.SUPPLY, free_raw))
-        position.assets += [Asset(role, terms.mint, raw) for role, raw in lines if raw]
-        if deposit.kind != _NONE:
-            position.locks.append(_lock(deposit, locked_raw, free_raw))
-        powers.append(power(deposit, terms, now_s))
-    position.unsupported_fields.append(_OPEN_VOTES)
-    position.voting = Voting(_sum(position, powers), None, None)
+        is_kept = ballot is not None and ballot.is_open and terms.votes
+        _add(position, deposit, terms.mint, now_s, is_kept=is_kept)
+    power_raw = _sum(position, [power(deposit, terms, now_s) for deposit, terms in both])
+    if ballot is None:
+        position.unsupported_fields.append(_OPEN_VOTES)
+        position.voting = Voting(power_raw, None, None)
+    else:
+        position.reference_slot = min(registrar.slot, ballot.slot)
+        position.voting = Voting(power_raw, ballot.open_votes, ballot.delegate)
+
+
+def _add(position: Position, of: Deposit, mint: bytes, now_s: int, *, is_kept: bool) -> None:
+    """Add the lines and locks of a deposit, what open votes keep of it too; raises Unreadable."""
+    locked_raw = of.locked_raw(now_s)
+    free_raw = of.amount_raw - locked_raw
+    if free_raw < 0:
+        detail = f"a deposit of {of.amount_raw} with {locked_raw} locked"
+        raise Unreadable(detail, position.account.address)
+    kept_raw = free_raw if is_kept else 0
+    free_raw -= kept_raw
+    lines = ((Role.LOCKED, locked_raw + kept_raw), (Role.SUPPLY, free_raw))
+    position.assets += [Asset(role, mint, raw) for role, raw in lines if raw]
+    if of.kind != _NONE:
+        position.locks.append(_lock(of, locked_raw, free_raw))
+    if kept_raw:
+        position.locks.append(Lock("escrow", kept_raw, 0))
 
 
 def _lock(of: Deposit, locked_raw: int, free_raw: int) -> Lock:

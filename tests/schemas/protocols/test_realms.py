@@ -35,6 +35,8 @@ WORLD = World(450_000_000, NOW_S, 1_050)
 DAY_S = 86_400
 MONTH_S = 2_628_000
 WORLDS = 200
+PLUGIN, COUNCIL = (bytes([n]) * 32 for n in (6, 7))
+VOTED = struct.pack("<Q", 3)
 U64 = 1 << 64
 NONE, DAILY, MONTHLY, CLIFF, CONSTANT = range(5)
 JUDGES = Path(__file__).parent / "governance_judges"
@@ -89,12 +91,22 @@ def voter(*entries: bytes, of: int = 0) -> Account:
 
 
 def registrar(
-    *, offset_s: int = 0, of: int = 0, saturation_s: int = 100 * DAY_S, digit_shift: int = 0
+    *,
+    offset_s: int = 0,
+    of: int = 0,
+    saturation_s: int = 100 * DAY_S,
+    digit_shift: int = 0,
+    factors: tuple[int, int] = (10**9, 2 * 10**9),
+    dao: bytes = SHARED_V2.program + REALM + MINT,
 ) -> Account:
+    """A registrar of two tokens; the second one has other factors where `factors` says so."""
     kind = vote_deposits.REGISTRARS[of]
-    terms = struct.pack("<QQQb", 10**9, 2 * 10**9, saturation_s, digit_shift) + bytes(63)
-    mints = MINT + bytes(32) + terms + OTHER + bytes(32) + terms + bytes(304)
-    data = kind.tag + bytes(160) + mints + struct.pack("<q", offset_s) + bytes(96)
+    terms, others = (
+        struct.pack("<QQQb", *each, saturation_s, digit_shift) + bytes(63)
+        for each in ((10**9, 2 * 10**9), factors)
+    )
+    mints = MINT + bytes(32) + terms + OTHER + bytes(32) + others + bytes(304)
+    data = kind.tag + dao + bytes(64) + mints + struct.pack("<q", offset_s) + bytes(96)
     assert len(data) == 880
     return account(kind, data, REGISTRAR, 80)
 
@@ -170,9 +182,6 @@ def test_a_record_cut_short_is_unreadable(size: int) -> None:
     assert error.value.account == whole.address
 
 
-PLUGIN, COUNCIL = (bytes([n]) * 32 for n in (6, 7))
-
-
 def config(
     community: bytes | None = None,
     council: bytes | None = None,
@@ -189,9 +198,6 @@ def config(
     seeds = [b"realm-config", REALM]
     at = Pubkey.find_program_address(seeds, Pubkey(kind.program))[0]
     return account(kind, data + bytes(110), bytes(at), 80)
-
-
-VOTED = struct.pack("<Q", 3)
 
 
 @pytest.mark.parametrize(
@@ -305,6 +311,74 @@ def test_deposits_of_each_lockup() -> None:
         ("escrow", 0, NOW_S * 1000),
     ]
     assert (position.market, position.reference_slot) == (REGISTRAR, 80)
+
+
+@pytest.mark.parametrize(
+    ("own", "is_kept", "open_votes"),
+    [
+        (record(0, votes=VOTED), True, 3),
+        (record(9, votes=VOTED), True, 3),
+        (record(0, proposals=1), True, 0),
+        (record(0, locks_s=(None,)), False, 0),
+        (record(0), False, 0),
+    ],
+    ids=["voted", "with a deposit too", "proposed", "locked, which the registry ignores", "none"],
+)
+def test_open_votes_and_proposals_of_the_dao_keep_what_is_free(
+    own: Account, is_kept: bool, open_votes: int
+) -> None:
+    """`withdraw.rs`: of a token that votes; nothing is withdrawn until the record is free."""
+    end_s = NOW_S + 50 * DAY_S
+    deposits = (entry(10), entry(30, DAILY, start_s=NOW_S - 50 * DAY_S, end_s=end_s))
+    others = (registrar(factors=(0, 0)),)
+    *_, position = read(voter(*deposits, entry(7, mint=1)), own, others=others)
+    locks = [(each.kind, each.locked_raw, each.claimable_raw) for each in position.locks]
+    if is_kept:
+        assert lines(position) == [
+            (Role.LOCKED, MINT, 10),
+            (Role.LOCKED, MINT, 30),
+            (Role.SUPPLY, OTHER, 7),
+        ]
+        assert locks == [("escrow", 10, 0), ("vesting", 15, 0), ("escrow", 15, 0)]
+    else:
+        assert [role for role, *_ in lines(position)].count(Role.SUPPLY) == 3
+        assert locks == [("vesting", 15, 15)]
+    assert position.voting is not None
+    assert (position.voting.open_votes, position.unsupported_fields) == (open_votes, [])
+
+
+@pytest.mark.parametrize("factors", [(1, 0), (0, 1)])
+def test_open_votes_keep_a_token_that_votes_in_either_way(factors: tuple[int, int]) -> None:
+    others = (registrar(factors=factors),)
+    [position] = read(voter(entry(7, mint=1)), record(0, votes=VOTED), others=others)
+    assert lines(position) == [(Role.LOCKED, OTHER, 7)]
+
+
+def test_votes_of_a_deposit_are_cast_by_the_delegate_of_its_record() -> None:
+    own = record(0, delegate=COUNCIL)._replace(slot=70)
+    [position] = read(voter(entry(7)), own, others=(registrar(),))
+    assert position.voting is not None
+    assert position.voting.delegate == COUNCIL
+    assert position.reference_slot == 70
+
+
+@pytest.mark.parametrize(
+    "dao",
+    [
+        realms.RECORDS[-1].program + REALM + MINT,
+        SHARED_V2.program + OTHER + MINT,
+        SHARED_V2.program + REALM + OTHER,
+    ],
+    ids=["program", "realm", "mint"],
+)
+def test_without_the_record_of_its_own_dao_open_votes_are_not_known(dao: bytes) -> None:
+    others = (registrar(dao=dao),)
+    [position] = read(voter(entry(7)), record(0, votes=VOTED), others=others)
+    assert lines(position) == [(Role.SUPPLY, MINT, 7)]
+    assert position.voting is not None
+    assert position.voting.open_votes is None
+    [named] = position.unsupported_fields
+    assert named.startswith("voting, locks: ")
 
 
 def test_a_registrars_time_counts() -> None:
