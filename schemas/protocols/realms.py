@@ -6,7 +6,11 @@ them by a plugin that nothing here reads, an empty record says that a deposit ma
 can make an empty record for a wallet; only the wallet, or its delegate, can vote with it, so only
 then an amount is said to be unknown.
 
-Source: spl-governance (`state/token_owner_record.rs`, `state/realm_config.rs`, `state/legacy.rs`).
+A DAO's config says of both its tokens what kind they are: tokens of a membership are never
+withdrawn, its authority may burn them. A DAO without a config has none.
+
+Source: spl-governance (`state/token_owner_record.rs`, `state/realm.rs`, `state/realm_config.rs`,
+`state/legacy.rs`).
 Of a record of version 0 the votes are the lower half of the field: the upper counts the votes of
 all time.
 """
@@ -53,14 +57,23 @@ RECORDS: Final = tuple(
 CONFIGS: Final = tuple(
     Kind(f"realms_{number}_config", ADDRESSES[number], b"\x0b") for number in _INSTANCES
 )
-_PLUGINS_AT: Final = 33
-_RESERVED_CONFIG: Final = 1 + 4
+REALMS: Final = tuple(
+    Kind(f"realms_{number}_realm_{version}", ADDRESSES[number], tag)
+    for number in _INSTANCES
+    for version, tag in (("v1", b"\x01"), ("v2", b"\x10"))
+)
+_TOKENS_AT: Final = 33  # of a config
+_MEMBERSHIP: Final = 1
+_COMMUNITY_MINT: Final = slice(1, 33)
 _READ_ELSEWHERE: Final = frozenset(
     {helium.PROGRAM, pyth.PROGRAM, *(each.program for each in VOTERS)}
 )
 """Plugins whose deposits are positions of their own."""
 _ROUTE: Final = "deposits"
 _LATEST_MS: Final = (1 << 53) - 1  # times are any i64 of seconds; JSON numbers are not
+_NO_REALM: Final = (
+    "assets.role, locks: one of the DAO's tokens is of a membership, and which one is not known"
+)
 _POWER: Final = "voting.power_raw: a DAO may count votes by a program of its own"
 
 
@@ -74,6 +87,25 @@ def read(held: Held, world: World) -> Reading:
             read_voters(_ROUTE, held, ballots, world.time_s),
         )
     )
+
+
+class _Token(NamedTuple):
+    """What a DAO's config says of one of its tokens."""
+
+    plugin: bytes | None
+    is_membership: bool
+
+
+class _Config(NamedTuple):
+    account: Account
+    community: _Token
+    council: _Token
+
+    @property
+    def plugins(self) -> list[bytes]:
+        """Return the programs that count the DAO's votes, whose deposits nothing reads."""
+        both = (self.community.plugin, self.council.plugin)
+        return [each for each in both if each is not None and each not in _READ_ELSEWHERE]
 
 
 class _Record(NamedTuple):
@@ -125,15 +157,19 @@ def _record(account: Account) -> _Record:
 
 
 def _read_records(records: list[_Record], now_s: int) -> Reading:
-    positions = [_position(each, now_s) for each in records if each.deposit_raw]
-    empty = [(_config_address(each), each) for each in records if not each.deposit_raw]
-    if empty:
-        configs = yield sorted({address for address, _ in empty})
-        positions += [
-            _elsewhere(record, configs[address], plugins)
-            for address, record in empty
-            if address in configs and (plugins := _plugins(configs[address], record))
-        ]
+    if not records:
+        return []
+    found = yield sorted(
+        {_config_address(each) for each in records} | {each.realm for each in records}
+    )
+    positions = []
+    for record in records:
+        account = found.get(_config_address(record))
+        config = None if account is None else _config(account, record)
+        if record.deposit_raw:
+            positions.append(_position(record, config, found.get(record.realm), now_s))
+        elif config is not None and (plugins := config.plugins):
+            positions.append(_elsewhere(record, config.account, plugins))
     return positions
 
 
@@ -141,21 +177,27 @@ def _config_address(record: _Record) -> bytes:
     return derived(record.account.kind.program, b"realm-config", record.realm)
 
 
-def _plugins(config: Account, record: _Record) -> list[bytes]:
-    """Return the programs that count a DAO's votes, whose deposits nothing reads."""
-    reader, plugins = Reader(config.data, _PLUGINS_AT), []
+def _config(account: Account, record: _Record) -> _Config:
+    """Return a DAO's config; raises Unreadable."""
+    if account.kind not in CONFIGS:
+        raise Unreadable(f"config: {account.kind.name}", record.account.address)
+    reader = Reader(account.data, _TOKENS_AT)
     try:
-        for _ in ("community", "council"):
-            if reader.flag():
-                plugins.append(reader.raw_pubkey())
-            if reader.flag():
-                reader.skip(32)  # the plugin of the most votes that there can be
-            reader.skip(_RESERVED_CONFIG)
-            reader.skip(32 * reader.u32())  # authorities that may lock records
+        return _Config(account, _token(reader), _token(reader))
     except error:
-        detail = f"config of {len(config.data)} bytes"
+        detail = f"config of {len(account.data)} bytes"
         raise Unreadable(detail, record.account.address) from None
-    return [each for each in plugins if each not in _READ_ELSEWHERE]
+
+
+def _token(reader: Reader) -> _Token:
+    """Read a `GoverningTokenConfig`; raises struct.error."""
+    plugin = reader.raw_pubkey() if reader.flag() else None
+    if reader.flag():
+        reader.skip(32)  # the plugin of the most votes that there can be
+    kind = reader.u8()
+    reader.skip(4)
+    reader.skip(32 * reader.u32())  # authorities that may lock records
+    return _Token(plugin, kind == _MEMBERSHIP)
 
 
 def _elsewhere(record: _Record, config: Account, plugins: list[bytes]) -> Position:
@@ -174,19 +216,51 @@ def _elsewhere(record: _Record, config: Account, plugins: list[bytes]) -> Positi
     )
 
 
-def _position(record: _Record, now_s: int) -> Position:
-    """Return a deposit."""
-    deposit_raw, ballot = record.deposit_raw, record.ballot
-    lock = _lock(deposit_raw, record.locks_s, now_s, is_voting=ballot.is_open)
-    return Position(
+def _position(
+    record: _Record, config: _Config | None, realm: Account | None, now_s: int
+) -> Position:
+    """Return a deposit; raises Unreadable."""
+    ballot = record.ballot
+    position = Position(
         _ROUTE,
         record.account,
         market=record.realm,
-        assets=[Asset(Role.SUPPLY if lock is None else Role.LOCKED, record.mint, deposit_raw)],
-        locks=[] if lock is None else [lock],
         voting=Voting(None, ballot.open_votes, ballot.delegate),
         unsupported_fields=[_POWER],
     )
+    lock = _lock(record.deposit_raw, record.locks_s, now_s, is_voting=ballot.is_open)
+    is_membership = _is_membership(position, record, config, realm)
+    if is_membership:
+        lock = Lock("permanent", record.deposit_raw, 0)
+    is_free = lock is None and is_membership is False
+    role = Role.SUPPLY if is_free else Role.LOCKED
+    position.assets = [Asset(role, record.mint, record.deposit_raw)]
+    position.locks = [] if lock is None else [lock]
+    return position
+
+
+def _is_membership(
+    position: Position, record: _Record, config: _Config | None, realm: Account | None
+) -> bool | None:
+    """Return whether a deposit is of a membership; None, and say why, where it is not known.
+
+    Raises Unreadable.
+    """
+    if config is None:
+        return False
+    position.reference_slot = config.account.slot
+    community, council = config.community.is_membership, config.council.is_membership
+    if community == council:
+        return community
+    if realm is None:
+        position.missing.append(record.realm)
+        position.unsupported_fields.append(_NO_REALM)
+        return None
+    if realm.kind not in REALMS or len(realm.data) < _COMMUNITY_MINT.stop:
+        detail = f"realm: {realm.kind.name} of {len(realm.data)} bytes"
+        raise Unreadable(detail, record.account.address)
+    position.reference_slot = min(config.account.slot, realm.slot)
+    return community if realm.data[_COMMUNITY_MINT] == record.mint else council
 
 
 def _locks_s(reader: Reader) -> list[int | None]:
@@ -216,7 +290,7 @@ def _lock(
 
 PROTOCOL: Final = Protocol(
     "realms",
-    (*RECORDS, *CONFIGS, *VOTERS, *REGISTRARS),
+    (*RECORDS, *CONFIGS, *REALMS, *VOTERS, *REGISTRARS),
     (Route(_ROUTE, Shape.GOVERNANCE, "Tokens deposited to vote in DAOs, and locked for votes"),),
     read,
     unsupported_fields=(

@@ -21,7 +21,16 @@ from hypothesis import strategies as st
 from solders.pubkey import Pubkey
 
 from schemas.protocols import helium, pyth, realms, vote_deposits
-from schemas.protocols.contract import Account, Held, Kind, Position, Role, Unreadable, World
+from schemas.protocols.contract import (
+    Account,
+    Held,
+    Kind,
+    Lock,
+    Position,
+    Role,
+    Unreadable,
+    World,
+)
 from schemas.protocols.registry import SLUGS, kind_of
 from schemas.protocols.vote_deposits import Deposit, Terms
 from schemas.solana.addresses import key, text
@@ -38,6 +47,7 @@ WORLDS = 200
 PLUGIN, COUNCIL = (bytes([n]) * 32 for n in (6, 7))
 VOTED = struct.pack("<Q", 3)
 U64 = 1 << 64
+LIQUID, MEMBERSHIP, DORMANT = range(3)
 NONE, DAILY, MONTHLY, CLIFF, CONSTANT = range(5)
 JUDGES = Path(__file__).parent / "governance_judges"
 
@@ -187,14 +197,17 @@ def config(
     council: bytes | None = None,
     of: int = 0,
     authorities: tuple[tuple[bytes, ...], tuple[bytes, ...]] = ((), ()),
+    types: tuple[int, int] = (LIQUID, LIQUID),
 ) -> Account:
     """The DAO's config, as the program has it since its third version."""
     kind = realms.CONFIGS[of]
     data = kind.tag + REALM
-    for plugin, most, locking in zip((community, council), (OTHER, None), authorities, strict=True):
-        for each in (plugin, most):
+    tokens = ((community, OTHER), (council, None))
+    for plugins, locking, token_type in zip(tokens, authorities, types, strict=True):
+        for each in plugins:
             data += b"\0" if each is None else b"\1" + each
-        data += bytes(1 + 4) + struct.pack("<I", len(locking)) + b"".join(locking)
+        data += bytes([token_type, 0, 0, 0, 0]) + struct.pack("<I", len(locking))
+        data += b"".join(locking)
     seeds = [b"realm-config", REALM]
     at = Pubkey.find_program_address(seeds, Pubkey(kind.program))[0]
     return account(kind, data + bytes(110), bytes(at), 80)
@@ -268,6 +281,63 @@ def test_a_config_of_an_earlier_version_has_nothing_where_the_council_is_now() -
     earlier = whole._replace(data=head + bytes(2 + 128))
     [position] = read(record(0), others=(earlier,))
     assert position.unsupported_fields[0].endswith(text(PLUGIN))
+
+
+def realm(community_mint: bytes, kind: Kind = realms.REALMS[1]) -> Account:
+    return account(kind, kind.tag + community_mint + bytes(230), REALM, 60)
+
+
+@pytest.mark.parametrize("types", [(MEMBERSHIP, LIQUID), (MEMBERSHIP, DORMANT)])
+@pytest.mark.parametrize("kind", realms.REALMS[:2])
+def test_tokens_of_a_membership_are_never_withdrawn(kind: Kind, types: tuple[int, int]) -> None:
+    """`assert_can_withdraw_governing_token`: Liquid and Dormant can be, Membership cannot."""
+    community, council = realm(MINT, kind), realm(OTHER, kind)
+    for of, config_types in ((community, types), (council, types[::-1])):
+        for own in (record(), record(votes=VOTED), record(locks_s=(NOW_S + 5,))):
+            [position] = read(own, others=(config(types=config_types), of))
+            assert lines(position) == [(Role.LOCKED, MINT, 500)]
+            assert position.locks == [Lock("permanent", 500, 0)]
+            assert position.reference_slot == 60
+    for of, config_types in ((community, types[::-1]), (council, types)):
+        [position] = read(record(), others=(config(types=config_types), of))
+        assert lines(position) == [(Role.SUPPLY, MINT, 500)]
+        assert position.locks == []
+
+
+def test_where_both_tokens_are_of_one_type_the_dao_is_not_needed() -> None:
+    for types, role in (
+        ((MEMBERSHIP, MEMBERSHIP), Role.LOCKED),
+        ((LIQUID, DORMANT), Role.SUPPLY),
+    ):
+        [position] = read(record(), others=(config(types=types),))
+        assert lines(position) == [(role, MINT, 500)]
+        assert (position.missing, position.reference_slot) == ([], 80)
+
+
+def test_a_deposit_that_may_be_of_a_membership_is_not_free() -> None:
+    others = (config(types=(LIQUID, MEMBERSHIP)),)
+    [position] = read(record(), others=others)
+    assert lines(position) == [(Role.LOCKED, MINT, 500)]
+    assert (position.locks, position.missing) == ([], [REALM])
+    assert any(each.startswith("assets.role") for each in position.unsupported_fields)
+    [position] = read(record(proposals=1), others=others)
+    assert position.locks == [Lock("escrow", 500, 0)]
+
+
+@pytest.mark.parametrize(
+    "of", [realm(MINT)._replace(data=b"\x10" + bytes(31)), config()._replace(address=REALM)]
+)
+def test_a_dao_that_is_none_is_unreadable(of: Account) -> None:
+    with pytest.raises(Unreadable, match="realm: ") as error:
+        read(record(), others=(config(types=(LIQUID, MEMBERSHIP)), of))
+    assert error.value.account == record().address
+
+
+def test_a_config_that_is_none_is_unreadable() -> None:
+    other = realm(MINT)._replace(address=config().address)
+    with pytest.raises(Unreadable, match="config: realms_76_realm_v2") as error:
+        read(record(), others=(other,))
+    assert error.value.account == record().address
 
 
 @pytest.mark.parametrize("size", [33, 60, 70, 107])
@@ -536,10 +606,13 @@ def test_records_are_what_the_official_client_reads(judges: Path) -> None:
 
 
 @pytest.mark.node
-def test_plugins_are_what_the_official_client_reads(judges: Path) -> None:
+def test_configs_are_what_the_official_client_reads(judges: Path) -> None:
     chance = random.Random(11)
     own = [
-        config(*(chance.choice((None, chance.randbytes(32))) for _ in range(2)))
+        config(
+            *(chance.choice((None, chance.randbytes(32))) for _ in range(2)),
+            types=(chance.randrange(3), chance.randrange(3)),
+        )
         for _ in range(WORLDS)
     ]
     for each, answer in zip(own, said(judges, "configs", own), strict=True):
@@ -550,6 +623,11 @@ def test_plugins_are_what_the_official_client_reads(judges: Path) -> None:
             position.unsupported_fields[0].partition(": a deposit in")[2] for position in found
         ]
         assert names == [f" a plugin that is not read: {', '.join(plugins)}"] * bool(plugins)
+        for community_mint, is_membership in zip(
+            (MINT, OTHER), answer["isMembership"], strict=True
+        ):
+            [deposit] = read(record(), others=(each, realm(community_mint)))
+            assert bool(deposit.locks) == is_membership
     judged(worlds=len(own))
 
 
