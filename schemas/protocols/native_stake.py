@@ -2,7 +2,8 @@
 
 The lamports of an account are its withdrawer's; a staker who is not the withdrawer decides what is
 delegated, and owns nothing. What can be withdrawn at once is supplied, what is delegated is locked,
-what cools down is pending, and a lockup locks all: together they are the lamports of the account.
+what cools down is pending, each with the rent reserve, which stays as long as anything is staked. A
+lockup locks all. Together they are the lamports of the account.
 """
 
 from __future__ import annotations
@@ -128,7 +129,7 @@ def _position(
     return Position(
         "native",
         account,
-        assets=[*_assets(account, of, known, world.epoch, is_locked)] if is_withdrawer else [],
+        assets=[*_assets(account, stake, known, world.epoch, is_locked)] if is_withdrawer else [],
         missing=missing if known is None else [],
         reference_slot=reference_slot,
         stake=block,
@@ -153,13 +154,15 @@ def _status(of: Delegation | None, known: Activation | None, epoch: int) -> Stat
 
 
 def _assets(
-    account: Account, of: Delegation | None, known: Activation | None, epoch: int, is_locked: bool
+    account: Account, stake: StakeAccount, known: Activation | None, epoch: int, is_locked: bool
 ) -> Iterator[Asset]:
+    of = stake.delegation
     delegated = of.stake_lamports if of else 0
     is_leaving = of is not None and epoch >= of.deactivation_epoch
     if is_leaving and known is not None:  # else all of it, until it is known how much has left
         delegated = known.effective
-    kept = account.lamports if is_locked else min(delegated, account.lamports)
+    kept = delegated + stake.rent_lamports if delegated else 0  # without a stake, it may be closed
+    kept = account.lamports if is_locked else min(kept, account.lamports)
     role = Role.PENDING if is_leaving and not is_locked else Role.LOCKED
     for of_role, lamports in ((role, kept), (Role.SUPPLY, account.lamports - kept)):
         if lamports:

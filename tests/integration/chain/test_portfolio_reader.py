@@ -243,7 +243,9 @@ def counted(position: Position) -> Iterator[tuple[str, bytes, Fraction]]:
         if each.amount_raw is None or (kind, each.role) in LINES_LEFT_OUT:
             continue
         is_owed = each.role is Role.BORROW
-        if kind == "drift_user" and position.id is not None:
+        if kind == "stake":  # it counts the stake without the rent reserve
+            yield "owned", each.mint, Fraction(each.amount_raw - u64(position, 4))
+        elif kind == "drift_user" and position.id is not None:
             yield "bet", each.mint, Fraction(-each.amount_raw if is_owed else each.amount_raw)
         else:
             side = "owed" if is_owed else "reward" if each.role is Role.REWARD else "owned"
@@ -270,7 +272,7 @@ LEFT_OUT: Final = {
     "wormhole_vesting": "it does not know them",
 }
 LINES_LEFT_OUT: Final = {
-    ("stake", Role.SUPPLY): "what is above the stake: rent",
+    ("stake", Role.SUPPLY): "what is above the stake and the rent reserve",
     ("exponent_lp_position", Role.REWARD): "emissions",
     ("dlmm_position", Role.REWARD): "fees that are pending, where none has grown since",
     ("kamino_farm_user", Role.PENDING): "an unstaking",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from random import Random
 from typing import Any
 
 import orjson
@@ -15,6 +16,7 @@ from schemas.protocols.contract import Account, Held, Position, Role, Unreadable
 from schemas.protocols.native_stake import STAKE, read
 from schemas.solana import addresses
 from schemas.solana.stake_accounts import MAX_EPOCH
+from tests.schemas.solana.test_stake_activation import Svm, random_case
 from tests.support.stake import RESERVE, VOTE, clock_data, history_data, stake_data
 
 WALLET = bytes([1]) * 32
@@ -53,7 +55,13 @@ def lines(position: Position) -> dict[Role, int]:
 
 
 @pytest.mark.parametrize(
-    ("activated", "deactivated", "status", "effective", "expected"),
+    (
+        "activated",
+        "deactivated",
+        "status",
+        "effective",
+        "expected",
+    ),  # the reserve is with the first
     [
         (MAX_EPOCH, MAX_EPOCH, "active", 90, {Role.LOCKED: 90}),
         (50, MAX_EPOCH, "active", 90, {Role.LOCKED: 90}),
@@ -75,9 +83,9 @@ def test_a_delegation_in_each_status(
     assert position.stake.effective_lamports == effective * SOL
     assert position.stake.validator == VOTE
     assert (position.stake.epoch, position.stake.epoch_slot) == (EPOCH, 5000)
-    found = lines(position)
-    found[Role.SUPPLY] -= RESERVE
-    assert {role: raw // SOL for role, raw in found.items() if raw} == expected
+    with_reserve = next(iter(expected))
+    expected = {role: sol * SOL for role, sol in expected.items()}
+    assert lines(position) == {**expected, with_reserve: expected[with_reserve] + RESERVE}
     assert (position.missing, position.reference_slot) == ([], 4000)
 
 
@@ -123,7 +131,7 @@ def test_without_the_history_only_what_needs_it_is_unknown() -> None:
     assert position.missing == [addresses.STAKE_HISTORY]
     assert position.stake is not None
     assert position.stake.effective_lamports is None
-    assert lines(position) == {Role.LOCKED: 90 * SOL, Role.SUPPLY: SOL}
+    assert lines(position) == {Role.LOCKED: 90 * SOL + RESERVE, Role.SUPPLY: SOL - RESERVE}
     since_genesis = read_one(stake_data(WALLET, stake=90 * SOL), 91 * SOL, known)
     assert since_genesis.missing == []
     assert since_genesis.stake is not None
@@ -159,6 +167,35 @@ def test_a_wallet_without_stake_asks_for_nothing() -> None:
     with pytest.raises(StopIteration) as end:
         next(read(Held(WALLET, []), World(1, 1, 1)))
     assert end.value.value == []
+
+
+def test_what_is_supplied_is_what_the_stake_program_pays() -> None:
+    """The program itself, as the chain runs it: this, and not a lamport more, beside what stays."""
+    rng, svm = Random(7), Svm()
+    paid = 0
+    for _ in range(200):
+        of, epoch, history = random_case(rng)
+        lamports = svm.put(of, epoch, history)
+        data = stake_data(
+            WALLET,
+            stake=of.stake_lamports,
+            activated=of.activation_epoch,
+            deactivated=of.deactivation_epoch,
+        )
+        of_history = {at: tuple(stake) for at, stake in history.epochs.items()}
+        known = {
+            addresses.CLOCK: references()[addresses.CLOCK]._replace(data=clock_data(1, epoch, 0)),
+            addresses.STAKE_HISTORY: references()[addresses.STAKE_HISTORY]._replace(
+                data=history_data(of_history)
+            ),
+        }
+        position = read_one(data, lamports, known)
+        free = lines(position).get(Role.SUPPLY, 0)
+        assert svm.can_withdraw(free) is True
+        if free < lamports:
+            paid += free > 5
+            assert svm.can_withdraw(free + 1) is False
+    assert paid > 20
 
 
 @given(

@@ -18,7 +18,14 @@ from infra.chain.market.runtime import drift, jupiter_perps, klend, marginfi
 from infra.chain.market.runtime.doves import MICRO_USD, AgPriceFeed
 from infra.chain.market.runtime.ledger import Ledger
 from infra.chain.market.runtime.programs import WSOL
-from infra.chain.market.runtime.stake import NEVER, Moved, Stake, StakeHistory, epoch_of
+from infra.chain.market.runtime.stake import (
+    NEVER,
+    STAKE_RENT_LAMPORTS,
+    Moved,
+    Stake,
+    StakeHistory,
+    epoch_of,
+)
 from infra.chain.market.venues.bins import BinnedPosition
 from infra.chain.market.venues.meteora_damm_v2 import DammPosition, DammV2Pool, nft_account
 from infra.chain.market.venues.meteora_dlmm import DlmmPool
@@ -208,7 +215,8 @@ def _staked(
     moved = stake.moved(epoch, history.epochs)
     is_leaving = stake.voter is not None and epoch >= stake.deactivation_epoch
     delegated = stake.lamports if stake.voter is not None else 0
-    kept = min(moved.effective if is_leaving else delegated, lamports)
+    staked = moved.effective if is_leaving else delegated
+    kept = min(staked + STAKE_RENT_LAMPORTS, lamports) if staked else 0
     lines = [("pending" if is_leaving else "locked", WSOL, kept), ("supply", WSOL, lamports - kept)]
     ends = stake.deactivation_epoch
     shown = {

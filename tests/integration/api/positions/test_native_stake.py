@@ -171,11 +171,10 @@ async def test_a_wallet_with_stake(chain: Chain, ask: Asking) -> None:
         "rewards_reason": "pending",
     }
     assert [(each["role"], each["amount_raw"]) for each in first["assets"]] == [
-        ("locked", str(90 * SOL)),
-        ("supply", str(RESERVE)),
+        ("locked", str(90 * SOL + RESERVE)),
     ]
     assert all(each["mint"] == WSOL for each in first["assets"])
-    assert first["assets"][0]["value_usd"] == 13_500.0
+    assert first["assets"][0]["value_usd"] == 13_500.342432  # of the reserve, 0.00228288 SOL
     assert (first["slot"], first["reference_slot"]) == (4500, 4900)
     assert second["stake"]["status"] == "deactivating"
     assert second["stake"]["effective_lamports"] == str(45 * SOL - 9 * SOL // 2)
@@ -326,7 +325,7 @@ async def test_what_nothing_touched_for_long_comes_from_clickhouse(
     answer = await ask.get(wallet)
     found = {each["position_id"]: each["assets"][0]["amount_raw"] for each in answer["positions"]}
     assert answer["coverage"]["read_accounts"] == 2
-    assert found == {text(here): str(9 * SOL), text(address): str(3 * SOL)}
+    assert found == {text(here): str(9 * SOL), text(address): str(3 * SOL + RESERVE)}
 
 
 async def test_where_redis_has_as_many_as_are_read_those_of_clickhouse_are_counted(
