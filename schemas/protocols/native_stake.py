@@ -3,7 +3,8 @@
 The lamports of an account are its withdrawer's; a staker who is not the withdrawer decides what is
 delegated, and owns nothing. What can be withdrawn at once is supplied, what is delegated is locked,
 what cools down is pending, each with the rent reserve, which stays as long as anything is staked. A
-lockup locks all. Together they are the lamports of the account.
+lockup locks all, unless its custodian is the withdrawer. Together they are the lamports of the
+account.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ def _position(
         known = Activation(0, 0, 0)
     elif history is not None or not needs_history(of, world.epoch):
         known = activation(of, world.epoch, history or _UNKNOWN_HISTORY)
-    is_locked = stake.lockup.is_in_force(world.time_s, world.epoch)
+    is_locked = stake.lockup.is_in_force(world.time_s, world.epoch, stake.withdrawer)
     is_withdrawer = stake.withdrawer == wallet
     block = Stake(
         validator=of.vote_account if of else None,

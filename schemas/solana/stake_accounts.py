@@ -32,9 +32,9 @@ class Lockup:
     until_epoch: int
     custodian: bytes
 
-    def is_in_force(self, time_s: int, epoch: int) -> bool:
-        """Return whether it holds at a time and epoch of the chain."""
-        return self.until_s > time_s or self.until_epoch > epoch
+    def is_in_force(self, time_s: int, epoch: int, signer: bytes) -> bool:
+        """Return whether it holds at a time and epoch of the chain for who signs a withdrawal."""
+        return signer != self.custodian and (self.until_s > time_s or self.until_epoch > epoch)
 
 
 @dataclass(frozen=True, slots=True)

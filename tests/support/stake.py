@@ -20,10 +20,11 @@ def stake_data(
     deactivated: int = MAX_EPOCH,
     locked_until_s: int = 0,
     locked_until_epoch: int = 0,
+    custodian: bytes = bytes(32),
 ) -> bytes:
     """Return a stake account; delegated where `stake` says how much."""
     data = pack("<IQ", 1 if stake is None else 2, RESERVE) + (staker or withdrawer) + withdrawer
-    data += pack("<qQ", locked_until_s, locked_until_epoch) + bytes(32)
+    data += pack("<qQ", locked_until_s, locked_until_epoch) + custodian
     if stake is not None:
         data += VOTE + pack("<QQQdQ", stake, activated, deactivated, 0.25, 0)
     return data.ljust(200, b"\0")

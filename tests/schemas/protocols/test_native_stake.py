@@ -15,7 +15,8 @@ from schemas.protocols.clock import CLOCK, STAKE_HISTORY
 from schemas.protocols.contract import Account, Held, Position, Role, Unreadable, World
 from schemas.protocols.native_stake import STAKE, read
 from schemas.solana import addresses
-from schemas.solana.stake_accounts import MAX_EPOCH
+from schemas.solana.stake_accounts import MAX_EPOCH, Delegation
+from schemas.solana.sysvars import StakeHistory
 from tests.schemas.solana.test_stake_activation import Svm, random_case
 from tests.support.stake import RESERVE, VOTE, clock_data, history_data, stake_data
 
@@ -122,6 +123,31 @@ def test_a_lockup_locks_all(lockup: dict[str, int], is_locked: bool) -> None:
     locked_until = (position.stake.locked_until_ms, position.stake.locked_until_epoch)
     until = (lockup.get("locked_until_s", 0) * 1000, lockup.get("locked_until_epoch", 0))
     assert locked_until == (until if is_locked else (None, None))
+
+
+@pytest.mark.parametrize(
+    "lockup", [{"locked_until_s": NOW_S + 1}, {"locked_until_epoch": EPOCH + 1}]
+)
+def test_a_lockup_does_not_hold_for_its_custodian(lockup: dict[str, int]) -> None:
+    """`Lockup::is_in_force`: not where the custodian signs, who is the withdrawer here."""
+    own = stake_data(WALLET, custodian=WALLET, stake=6 * SOL, activated=50, **lockup)
+    position = read_one(own, 7 * SOL)
+    assert lines(position) == {Role.LOCKED: 6 * SOL + RESERVE, Role.SUPPLY: SOL - RESERVE}
+    assert position.stake is not None
+    assert (position.stake.locked_until_ms, position.stake.locked_until_epoch) == (None, None)
+    of_staker = stake_data(WALLET, staker=OTHER, custodian=OTHER, **lockup)
+    assert lines(read_one(of_staker, 7 * SOL)) == {Role.LOCKED: 7 * SOL}
+
+
+def test_the_stake_program_lets_a_custodian_withdraw_in_spite_of_a_lockup() -> None:
+    svm = Svm()
+    svm.put(Delegation(VOTE, SOL, 1, 2), 50, StakeHistory({}))
+    wallet = bytes(svm.payer.pubkey())
+    for custodian, can_withdraw in ((wallet, True), (OTHER, False)):
+        dates = {"activated": 1, "deactivated": 2, "locked_until_epoch": 51}
+        svm.set_data(stake_data(wallet, stake=SOL, custodian=custodian, **dates), 2 * SOL)
+        assert svm.can_withdraw(SOL, custodian=True) is can_withdraw
+        assert svm.can_withdraw(SOL) is False
 
 
 def test_without_the_history_only_what_needs_it_is_unknown() -> None:

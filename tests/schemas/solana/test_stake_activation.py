@@ -95,8 +95,12 @@ class Svm:
         self.vm.airdrop(self.payer.pubkey(), 100 * SOL)
         self.address = Pubkey(bytes([7]) * 32)
 
-    def can_withdraw(self, lamports: int) -> bool:
-        """Return whether the program pays this out, where something else remains."""
+    def can_withdraw(self, lamports: int, *, custodian: bool = False) -> bool:
+        """Return whether the program pays this out, where something else remains.
+
+        The withdrawer signs, as the lockup's custodian too where `custodian` says so.
+        """
+        signer = AccountMeta(self.payer.pubkey(), True, False)
         withdrawn = Instruction(
             Pubkey(addresses.STAKE_PROGRAM),
             pack("<IQ", 4, lamports),
@@ -105,7 +109,7 @@ class Svm:
                 AccountMeta(self.payer.pubkey(), False, True),
                 AccountMeta(Pubkey(addresses.CLOCK), False, False),
                 AccountMeta(Pubkey(addresses.STAKE_HISTORY), False, False),
-                AccountMeta(self.payer.pubkey(), True, False),
+                *[signer] * (1 + custodian),
             ],
         )
         message = Message([withdrawn], self.payer.pubkey())
@@ -120,10 +124,13 @@ class Svm:
             stored.add(at, StakeHistoryEntry(*stake))
         self.vm.set_stake_history(stored)
         lamports = RESERVE + of.stake_lamports + 5
-        data = stake_data(of, bytes(self.payer.pubkey()))
+        self.set_data(stake_data(of, bytes(self.payer.pubkey())), lamports)
+        return lamports
+
+    def set_data(self, data: bytes, lamports: int) -> None:
+        """Store the stake account."""
         owner = Pubkey(addresses.STAKE_PROGRAM)
         self.vm.set_account(self.address, Account(lamports, data, owner))
-        return lamports
 
 
 def stake_data(of: Delegation, authority: bytes) -> bytes:
