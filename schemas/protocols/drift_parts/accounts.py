@@ -3,6 +3,9 @@
 A sub-account's deposits and borrows are one position, each bet is one: what it gained and did not
 settle is owed to the wallet, what it lost is owed by it. `health` says what backs all of them
 together, and has no assets: they are in `positions`. A bet with a deposit of its own is apart.
+
+A bet on a market in settlement is closed at its expiry price for a fee (`settle_expired_position`),
+which the margin does not count.
 """
 
 from __future__ import annotations
@@ -38,11 +41,14 @@ from schemas.protocols.drift_parts.amounts import (
 )
 from schemas.protocols.drift_parts.layout import (
     QUOTE_MARKET,
+    STATE_ADDRESS,
     USER,
+    Fee,
     PerpMarket,
     PerpPosition,
     SpotMarket,
     User,
+    fee_of,
     perp_market_address,
     perp_market_of,
     spot_market_address,
@@ -83,6 +89,7 @@ _OTHER_POOL: Final = "margin: a market is of another pool than the sub-account"
 _NO_LEVERAGE: Final = "margin.leverage: of accounts with open spot orders or isolated bets"
 _NO_SHARES: Final = "assets: the program settles shares of an AMM no more"
 _NO_LIQUIDATION: Final = "perp.liquidation_price_usd: the margin is not known"
+_NO_FEE: Final = "assets.amount_raw: the fee for closing a bet on a settled market is not known"
 _DECIMALS: Final = "assets.amount_raw: the market's quote has not the 6 decimals of a profit"
 _UNKNOWN: Final = Margin(None, None, None, None, None, None)
 
@@ -109,9 +116,14 @@ def read(held: Held, world: World) -> Reading:
         if (account := found.get(perp_market_address(index))) is not None
     }
     quotes = {market.quote_market for market in by_perp.values()} - spots
-    if quotes:
-        found |= yield tuple(map(spot_market_address, sorted(quotes)))
-    markets = Markets(_spot_markets(found, spots | quotes), by_perp)
+    wanted = [*map(spot_market_address, sorted(quotes))]
+    if any(each.is_settled for each in by_perp.values()):
+        wanted.append(STATE_ADDRESS)
+    if wanted:
+        found |= yield tuple(wanted)
+    state = found.get(STATE_ADDRESS)
+    fee = None if state is None else fee_of(state)
+    markets = Markets(_spot_markets(found, spots | quotes), by_perp, fee)
     return [position for user in users for position in _positions(user, markets)]
 
 
@@ -211,13 +223,33 @@ def _bet(user: User, perp: PerpPosition, markets: Markets, *, is_known: bool) ->
     position.reference_slot = min(market.slot, quote.slot)
     if deposit := token_amount(perp.isolated_balance, quote, is_borrow=False):
         position.assets.append(_line(Role.SUPPLY, deposit, quote))
-    if profit.total:
-        is_paid = quote.decimals == _QUOTE_DECIMALS
-        role = Role.PENDING if profit.total > 0 else Role.BORROW
-        position.assets.append(_line(role, abs(profit.total) if is_paid else None, quote))
-        if not is_paid:
-            position.unsupported_fields.append(_DECIMALS)
+    if market.is_settled and perp.base:
+        _close(position, profit, markets.fee, quote)
+    else:
+        _add_profit(position, profit.total, quote)
     return position
+
+
+def _close(position: Position, profit: Profit, fee: Fee | None, quote: SpotMarket) -> None:
+    """Add what a bet on a settled market pays when it is closed."""
+    if fee is not None:
+        position.reference_slot = min(position.reference_slot or fee.slot, fee.slot)
+        _add_profit(position, profit.total - fee.of(profit.notional), quote)
+        return
+    position.missing.append(STATE_ADDRESS)
+    position.unsupported_fields.append(_NO_FEE)
+    role = Role.PENDING if profit.total > 0 else Role.BORROW
+    position.assets.append(_line(role, None, quote))
+
+
+def _add_profit(position: Position, total: int, quote: SpotMarket) -> None:
+    if not total:
+        return
+    is_paid = quote.decimals == _QUOTE_DECIMALS
+    role = Role.PENDING if total > 0 else Role.BORROW
+    position.assets.append(_line(role, abs(total) if is_paid else None, quote))
+    if not is_paid:
+        position.unsupported_fields.append(_DECIMALS)
 
 
 def _perp(perp: PerpPosition, market: PerpMarket, profit: Profit, end: int | None) -> Perp:

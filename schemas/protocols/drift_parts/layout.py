@@ -46,7 +46,15 @@ SPOT_MARKET: Final = Kind("drift_spot_market", PROGRAM, bytes.fromhex("64b1086ba
 PERP_MARKET: Final = Kind(
     "drift_perp_market", PROGRAM, bytes.fromhex("0adf0c2c6bf537f7"), size=1216
 )
-KINDS: Final = (USER, USER_STATS, FUEL_OVERFLOW, STAKE, SPOT_MARKET, PERP_MARKET)
+STATE_ADDRESS: Final = derived(PROGRAM, b"drift_state")
+STATE: Final = Kind(
+    "drift_state",
+    PROGRAM,
+    bytes.fromhex("d8926b5e684bb6b1"),  # sha256("account:State")
+    size=992,
+    addresses=(STATE_ADDRESS,),
+)
+KINDS: Final = (USER, USER_STATS, FUEL_OVERFLOW, STAKE, SPOT_MARKET, PERP_MARKET, STATE)
 
 QUOTE_MARKET: Final = 0  # the spot market of USDC
 MOST_DECIMALS: Final = 19  # balances have 9 decimals, and their interest 10
@@ -178,6 +186,18 @@ class PerpMarket(NamedTuple):
     is_prediction: bool
     quote_market: int
     pool_id: int
+
+
+class Fee(NamedTuple):
+    """What the program takes of the value of a bet that it closes at a market's expiry price."""
+
+    slot: int
+    numerator: int
+    denominator: int
+
+    def of(self, value: int) -> int:
+        """Return the fee, cut off."""
+        return value * self.numerator // self.denominator
 
 
 def spot_market_address(index: int) -> bytes:
@@ -312,6 +332,15 @@ def perp_market_of(account: Account, index: int) -> PerpMarket:
         u16(data, 1166),
         data[1173],
     )
+
+
+def fee_of(state: Account) -> Fee:
+    """Return the fee of the first tier of perp markets; raises Unreadable."""
+    data = checked(state, STATE)
+    fee = Fee(state.slot, u32(data, 168), u32(data, 172))
+    if not fee.denominator:
+        raise Unreadable("state: fee_denominator 0 at 172", state.address)
+    return fee
 
 
 def checked(account: Account, kind: Kind) -> bytes:

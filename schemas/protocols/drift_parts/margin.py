@@ -26,6 +26,7 @@ from schemas.protocols.drift_parts.amounts import (
 )
 from schemas.protocols.drift_parts.layout import (
     QUOTE_MARKET,
+    Fee,
     PerpMarket,
     PerpPosition,
     SpotMarket,
@@ -59,10 +60,11 @@ class Sums:
 
 
 class Markets(NamedTuple):
-    """The markets of a sub-account, by index."""
+    """The markets of a sub-account, by index, and what bets on settled ones pay."""
 
     spots: Mapping[int, SpotMarket]
     perps: Mapping[int, PerpMarket]
+    fee: Fee | None  # None: none of them is settled, or it is not known
 
 
 class Rules(NamedTuple):

@@ -26,6 +26,7 @@ from schemas.protocols.contract import (
 )
 from schemas.protocols.drift_parts import layout
 from schemas.protocols.token import TOKEN
+from tests.support import anchor
 from tests.support.exploring import examples
 
 CORPUS = Path(__file__).parents[4] / "shared" / "corpus" / "accounts" / "p08-drift"
@@ -234,10 +235,83 @@ def test_what_a_closed_bet_left_is_a_line_without_a_bet() -> None:
 
 def test_a_market_that_is_settled_pays_its_expiry_price() -> None:
     settled = perp_market(0, 160_000_000, status=7, expiry=140_000_000)
-    found = read(user(perp(0, 10**9, -150_000_000)), there=(DOLLARS, SOLS, settled))
+    there = (DOLLARS, SOLS, settled, state(0, 1))
+    found = read(user(perp(0, 10**9, -150_000_000)), there=there)
     assert lines(of("positions", found)[0]) == [("borrow", USDC, 10_000_000)]
     assert bet_of(found).mark_price_usd == 140
     assert bet_of(found).liquidation_price_usd is None
+
+
+def state(numerator: int, denominator: int, slot: int = 25) -> Account:
+    """The program's state, with the fee of the first tier of perp markets after five keys."""
+    fields = {8 + 5 * 32: u32(numerator, denominator)}
+    return account(layout.STATE, layout.STATE_ADDRESS, fields, slot)
+
+
+@pytest.mark.parametrize(
+    ("base", "quote", "numerator", "paid"),
+    [
+        (10**9, -150_000_000, 100, ("borrow", USDC, 10_140_000)),  # 0.1 % of 140 dollars
+        (-(10**9), 150_000_000, 100, ("pending", USDC, 9_860_000)),
+        (10**9, -139_900_000, 100, ("borrow", USDC, 40_000)),  # a profit that the fee takes
+        (10**9, -139_860_000, 100, None),
+        (10**9, -140_000_000, 0, None),
+        (7_150, -1_000, 99_999, ("borrow", USDC, 999)),  # 1 gained; of 1,001 a fee of 1,000.98
+    ],
+)
+def test_closing_a_bet_at_the_expiry_price_takes_a_fee(
+    base: int, quote: int, numerator: int, paid: tuple[str, bytes, int] | None
+) -> None:
+    """`settle_expired_position`: of the value, by the first tier, cut off; of both sides."""
+    settled = perp_market(0, 160_000_000, status=7, expiry=140_000_000)
+    there = (DOLLARS, SOLS, settled, state(numerator, 100_000))
+    found = read(user(perp(0, base, quote)), there=there)
+    bet = next(each for each in found if each.perp is not None)
+    assert lines(bet) == ([] if paid is None else [paid])
+    assert (bet.reference_slot, bet.missing, bet.unsupported_fields) == (25, [], [])
+    [health] = of("health", found)
+    gained = (abs(base) * 140_000_000 // 10**9) * (1 if base > 0 else -1) + quote
+    assert health.margin is not None
+    assert health.margin.collateral_usd == Fraction(gained, 10**6), "without the fee"
+
+
+@pytest.mark.node
+def test_the_fee_is_where_anchors_coder_writes_it(request: pytest.FixtureRequest) -> None:
+    coder, idl = anchor.coder(request), anchor.idl("p08-drift.json")
+    tier = "perpFeeStructure.feeTiers.0"
+    questions = [
+        {
+            "encode": "State",
+            "idl": idl,
+            "seed": seed,
+            "size": layout.STATE.size,
+            "fields": {f"{tier}.feeNumerator": seed, f"{tier}.feeDenominator": 100_000 + seed},
+        }
+        for seed in range(50)
+    ]
+    for seed, answer in enumerate(anchor.asked(coder, questions)):
+        data = base64.b64decode(answer["data"])
+        found = layout.fee_of(Account(layout.STATE_ADDRESS, layout.STATE, 1, data, 7))
+        assert layout.STATE.matches(layout.STATE_ADDRESS, layout.PROGRAM, data)
+        assert found == (7, seed, 100_000 + seed)
+
+
+def test_without_the_programs_state_what_closing_pays_is_not_known() -> None:
+    settled = perp_market(0, 160_000_000, status=7, expiry=140_000_000)
+    for quote, role in ((-150_000_000, "borrow"), (-130_000_000, "pending")):
+        [bet, _] = read(user(perp(0, 10**9, quote)), there=(DOLLARS, settled))
+        assert lines(bet) == [(role, USDC, None)]
+        assert bet.missing == [layout.STATE_ADDRESS]
+        assert any("the fee" in each for each in bet.unsupported_fields)
+    [closed, _] = read(user(perp(0, 0, 7_000_000)), there=(DOLLARS, settled))
+    assert lines(closed) == [("pending", USDC, 7_000_000)], "what is closed pays no fee"
+    assert closed.missing == []
+
+
+def test_a_fee_by_nothing_is_unreadable() -> None:
+    settled = perp_market(0, 160_000_000, status=7, expiry=140_000_000)
+    with pytest.raises(Unreadable, match="fee_denominator 0"):
+        read(user(perp(0, 10**9, 1)), there=(DOLLARS, settled, state(100, 0)))
 
 
 def test_health_counts_all_positions_and_has_no_assets() -> None:
