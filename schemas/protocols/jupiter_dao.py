@@ -1,7 +1,7 @@
 """Jupiter DAO: tokens locked in a vote escrow, and parts of it on their way out.
 
-Source: the program's IDL (`Escrow`, `Locker`). The IDL that is deployed has no phases: a power that
-does not fall is that of a max lock alone.
+Source: the program's IDL (`Escrow`, `Locker`), TeamRaccoons/WAGMI (`instructions/withdraw.rs`). The
+IDL that is deployed has no phases: a power that does not fall is that of a max lock alone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,14 @@ from schemas.solana.addresses import key
 PROGRAM: Final = key("voTpe3tHQ7AjQHMapgSue2HJFAh2cGsdokqN3XqmVSj")
 ESCROW: Final = Kind("jupiter_dao_escrow", PROGRAM, ESCROW_TAG, wallets=(OWNER_AT,))
 LOCKER: Final = Kind("jupiter_dao_locker", PROGRAM, LOCKER_TAG)
-_LAYOUT: Final = Layout(ESCROW, LOCKER, multiplier_at=121, max_duration_at=130, max_lock_at=161)
+_LAYOUT: Final = Layout(
+    ESCROW,
+    LOCKER,
+    multiplier_at=121,
+    max_duration_at=130,
+    max_lock_at=161,
+    is_free_at_end=True,
+)
 _ROUTE: Final = "staking"
 
 

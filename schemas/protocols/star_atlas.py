@@ -5,7 +5,7 @@ earned is what the program counted when it last did, at `last_pending_reward_cal
 
 Source: the staking program's `StakingAccount` as Star Atlas' own decoders have it (Carbon, 0.12);
 the locked voter's `Escrow` and `Locker`, and the seeds of `ProxyEscrow` and `Proxy`, as SonarWatch
-derives them.
+derives them. The source of its locked voter is not public: a lock ends as Tribeca's does.
 """
 
 from __future__ import annotations

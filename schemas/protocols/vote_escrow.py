@@ -4,8 +4,8 @@ The head of an escrow and of a locker is the same in all of them; `Layout` gives
 An escrow's `amount` is what is locked. A fork with partial unstaking moves a part of it into
 `partial_unstaking_amount`, which votes no longer and is free when its own term is over.
 
-Source: Tribeca's `locked-voter` (`state.rs`, `locker_math.rs`: `calculate_voter_power`), and its
-forks (`escrow.rs`: `accumulate_partial_unstaking_amount`).
+Source: Tribeca's `locked-voter` (`state.rs`, `instructions/exit.rs`, `locker_math.rs`:
+`calculate_voter_power`), and its forks (`escrow.rs`: `accumulate_partial_unstaking_amount`).
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ class Layout:
     multiplier_at: int  # of a locker: u8
     max_duration_at: int  # of a locker: u64, seconds
     max_lock_at: int | None = None  # of an escrow: a bool, then the u64 that leaves; None: neither
+    is_free_at_end: bool = False  # in the very second that its lock ends; else only after it
 
 
 class _Escrow(NamedTuple):
@@ -62,6 +63,7 @@ class _Escrow(NamedTuple):
     amount_raw: int
     started_s: int
     ends_s: int
+    free_s: int  # when it can be withdrawn
     delegate: bytes
     is_max_lock: bool
     leaving_raw: int
@@ -93,13 +95,15 @@ def read_escrows(
 def _escrow(layout: Layout, account: Account) -> _Escrow:
     data, at = account.data, layout.max_lock_at
     try:
+        ends_s = i64(data, 121)
         escrow = _Escrow(
             account=account,
             locker=raw_pubkey(data, 8),
             owner=raw_pubkey(data, OWNER_AT),
             amount_raw=u64(data, 105),
             started_s=i64(data, 113),
-            ends_s=i64(data, 121),
+            ends_s=ends_s,
+            free_s=ends_s if layout.is_free_at_end else ends_s + 1,
             delegate=raw_pubkey(data, 129),
             leaving_raw=0 if at is None else u64(data, at + 1),
             is_max_lock=at is not None and data[at] == 1,
@@ -132,7 +136,7 @@ def _position(
     position: Position, wallet: bytes, escrow: _Escrow, locker: _Locker | None, world: World
 ) -> Position:
     position.market = escrow.locker
-    is_over = not escrow.is_max_lock and escrow.ends_s <= world.time_s
+    is_over = not escrow.is_max_lock and escrow.free_s <= world.time_s
     if escrow.amount_raw:
         position.locks.append(_lock(escrow, is_over=is_over))
     if escrow.leaving_raw:

@@ -88,6 +88,7 @@ def test_an_escrow_is_locked_until_it_ends_and_its_votes_fall_with_time() -> Non
 
 
 def test_an_escrow_that_has_ended_is_free_and_has_no_votes() -> None:
+    """`withdraw.rs` wants `expiration <= now`, where Tribeca wants `<`."""
     [position] = read(escrow(ends_s=NOW_S), others=(locker(),))
     assert lines(position) == [(Role.SUPPLY, MINT, 500)]
     assert (position.locks[0].locked_raw, position.locks[0].claimable_raw) == (0, 500)

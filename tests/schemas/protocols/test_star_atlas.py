@@ -32,10 +32,10 @@ def stake(total: int = 500, active: int = 300, earned: int = 7, owner: bytes = W
     return account(star_atlas.STAKE, data)
 
 
-def polis(owner: bytes | None = None) -> tuple[Account, Account]:
+def polis(owner: bytes | None = None, ends_s: int = NOW_S + 50) -> tuple[Account, Account]:
     proxy = star_atlas.polis_proxy(WALLET)
     data = star_atlas.ESCROW.tag + star_atlas.POLIS_LOCKER + (owner or proxy) + b"\xff" + bytes(32)
-    data += struct.pack("<Qqq", 500, NOW_S - 50, NOW_S + 50) + WALLET
+    data += struct.pack("<Qqq", 500, NOW_S - 50, ends_s) + WALLET
     terms = star_atlas.LOCKER.tag + bytes(33) + MINT + bytes(8) + bytes(32)
     terms += struct.pack("<BBQQQ", 0, 4, 0, 100, 0)
     return (
@@ -98,6 +98,13 @@ def test_polis_is_locked_and_votes_for_its_wallet() -> None:
     assert lines(position) == [(Role.LOCKED, MINT, 500)]
     assert position.voting is not None
     assert (position.voting.power_raw, position.voting.delegate) == (500 * 4 // 2, None)
+
+
+def test_polis_is_free_after_the_second_in_which_its_lock_ends() -> None:
+    """As Tribeca's; what the fork does in that second is not known, so it is not free in it."""
+    for ends_s, role in ((NOW_S, Role.LOCKED), (NOW_S - 1, Role.SUPPLY)):
+        [position] = read(others=polis(ends_s=ends_s))
+        assert lines(position) == [(role, MINT, 500)]
 
 
 def test_an_escrow_of_another_proxy_is_no_position() -> None:

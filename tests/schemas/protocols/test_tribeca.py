@@ -70,9 +70,14 @@ def test_an_escrow_is_locked_and_votes_for_the_time_that_is_left() -> None:
     assert (position.voting.power_raw, position.voting.delegate) == (500 * 4 // 2, None)
 
 
-def test_an_escrow_that_has_ended_is_free() -> None:
-    [position] = read(escrow(ends_s=NOW_S), others=(locker(),))
-    assert position.assets[0].role is Role.SUPPLY
+@pytest.mark.parametrize(("ends_s", "is_free"), [(NOW_S - 1, True), (NOW_S, False)])
+def test_an_escrow_is_free_after_the_second_in_which_it_ends(ends_s: int, is_free: bool) -> None:
+    """`exit.rs` wants `escrow_ends_at < now`; votes are 0 from `now >= escrow_ends_at` on."""
+    [position] = read(escrow(ends_s=ends_s), others=(locker(),))
+    assert position.assets[0].role is (Role.SUPPLY if is_free else Role.LOCKED)
+    [lock] = position.locks
+    assert (lock.locked_raw, lock.claimable_raw) == ((0, 500) if is_free else (500, 0))
+    assert lock.ends_ms == ends_s * 1000
     assert position.voting is not None
     assert position.voting.power_raw == 0
 
@@ -129,7 +134,7 @@ def test_escrows_and_lockers_are_laid_out_as_in_the_sdks_idl(
         [position] = read(own, others=(of,))
         [asset] = position.assets
         assert (asset.mint, asset.amount_raw) == (key(terms["fields"]["tokenMint"]), amount)
-        assert asset.role is (Role.SUPPLY if ends_s <= NOW_S else Role.LOCKED)
+        assert asset.role is (Role.SUPPLY if ends_s < NOW_S else Role.LOCKED)
         most = amount * int(params["maxStakeVoteMultiplier"])
         share = min(Fraction(max(0, ends_s - NOW_S), int(params["maxStakeDuration"])), Fraction(1))
         power: int | None = floor(most * share)
