@@ -8,7 +8,8 @@ client (sava's).
 
 The program publishes neither how interest and rewards accrue, nor how they are rounded, nor what a
 vault's share is worth: principal, interest and rewards are as stored, what came since is a line
-without an amount, and so is a share.
+without an amount, and so is a share. Nor when staked shares can be had back: they stay locked when
+their term is over, and that is named.
 """
 
 from __future__ import annotations
@@ -80,6 +81,9 @@ _HEALTH: Final = "health: its oracles and the axes of its matrices are not publi
 _REWARDS_SINCE: Final = (
     "rewards since they were last counted: how a stake is weighed is not published"
 )
+_TERM_OVER: Final = (
+    "assets.role, locks: the term is over; what unstaking then takes is not published"
+)
 _SHARE: Final = "assets.amount_raw: what a vault's share is worth is not published"
 
 
@@ -102,7 +106,7 @@ def read(held: Held, world: World) -> Reading:
         *(_loan(each, world) for each in _of(held, LOAN, _BORROWER_AT)),
         *(_strategy(each, world) for each in _of(held, STRATEGY, _LENDER_AT)),
         *(_share(held, each) for each in shares),
-        *(_stake(each, known) for each in stakes),
+        *(_stake(each, known, world) for each in stakes),
         *(_rewards(each, schedules, world) for each in rewarded),
     ]
     return [each for each in positions if each.assets or each.locks or each.missing]
@@ -219,12 +223,14 @@ def _share(held: Held, vault: Account) -> Position:
     return position
 
 
-def _stake(account: Account, vaults: Mapping[bytes, Account]) -> Position:
+def _stake(account: Account, vaults: Mapping[bytes, Account], world: World) -> Position:
     """Return LP tokens that are staked in a vault."""
     data, shares = account.data, u64(account.data, 105)
-    address = raw_pubkey(data, 8)
+    address, ends_s = raw_pubkey(data, 8), u64(data, 126)
     position = Position("vaults", account, market=address)
-    position.locks = [Lock("term", locked_raw=shares, ends_ms=_ms(u64(data, 126)))]
+    position.locks = [Lock("term", locked_raw=shares, ends_ms=_ms(ends_s))]
+    if ends_s <= world.time_s:
+        _note(position, _TERM_OVER)
     if vault := vaults.get(address):
         _add_principal(position, Role.LOCKED, vault)
         position.reference_slot = vault.slot
@@ -281,7 +287,7 @@ PROTOCOL: Final = Protocol(
         "health: oracles, and which axis of a loan's matrices is which, are not published",
         "loops: known by a byte that newer descriptions of the program call a status",
         "interest and rewards since they were last counted",
-        "vaults: what a share is worth",
+        "vaults: what a share is worth, and whether one that was staked is free after its term",
     ),
     reads_tokens=True,
 )

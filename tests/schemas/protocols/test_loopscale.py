@@ -190,6 +190,17 @@ def test_staked_shares_are_locked_until_their_end_and_need_the_vault() -> None:
     assert (without.assets, without.missing) == ([], [VAULT])
 
 
+@pytest.mark.parametrize("ends_s", [0, NOW_S - 86_400, NOW_S])
+def test_staked_shares_whose_term_is_over_are_not_shown_as_free(ends_s: int) -> None:
+    fields = {8: VAULT, 73: WALLET, 105: u64(500), 126: u64(ends_s)}
+    [position] = read(account(loopscale.VAULT_STAKE, fields), others=(VAULT_ACCOUNT,))
+    assert lines(position) == [(Role.LOCKED, MINT, None)]
+    [lock] = position.locks
+    assert (lock.locked_raw, lock.claimable_raw) == (500, None)
+    assert lock.ends_ms == (ends_s * 1000 or None)
+    assert [each for each in position.unsupported_fields if "the term is over" in each]
+
+
 def rewards_info(**of: int) -> Account:
     at = 41 + 172
     fields = {
