@@ -2,7 +2,8 @@
 
 A subscription is acknowledged first. Then come, where it asks for them, a snapshot or the events
 that it missed, and from there on the live ones, with nothing in between and nothing twice. A later
-subscription on a channel takes the place of the earlier one from its acknowledgement on.
+subscription on a channel takes the place of the earlier one from its acknowledgement on. Alerts of
+positions come from then on, too: a client must not miss one while its wallets are asked for.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class Sessions:
         self._slugs = slugs
         self._catch_up = catch_up
         self._follow = follow
-        # Subscriptions that are not live yet, by connection and channel.
+        # Subscriptions that may still fail or are not live yet, by connection and channel.
         self._beginning: dict[Connection, dict[str, asyncio.Task[None]]] = defaultdict(dict)
 
     def hear(self, connection: Connection, payload: bytes) -> None:
@@ -94,9 +95,10 @@ class Sessions:
         self._end(connection, channel)
         connection.filters[channel] = request.filter
         connection.send(messages.subscribed(request, replaces=replaces))
-        if _is_live_at_once(request) and channel != POSITIONS:
+        if _is_live_at_once(request):
             self._fanout.attach(connection, request.filter)
-            return
+            if channel != POSITIONS:
+                return
         task = asyncio.get_running_loop().create_task(self._begin(connection, request))
         self._beginning[connection][channel] = task
 
@@ -117,28 +119,23 @@ class Sessions:
         self._fanout.detach(connection, channel)
 
     async def _begin(self, connection: Connection, request: Subscribe) -> None:
-        """Send what comes before the live events, and go on with those."""
+        """Do what a subscription needs beyond its acknowledgement; end it where that fails."""
         channel = request.filter.channel
         try:
             if channel == POSITIONS:
                 await self._have_followed(connection, request.filter)
                 if _is_live_at_once(request):
-                    self._fanout.attach(connection, request.filter)
                     return
             since = request.since or await self._snapshot(connection, request)
             await self._catch_up(connection, request.filter, since)
         except (RedisError, OSError, TimeoutError) as error:
             log.warning("a subscription could not begin", channel=channel, reason=_words(error))
-            connection.filters.pop(channel, None)
             refused = Refused(
                 "store_unavailable", "the store does not answer: subscribe again in some seconds"
             )
-            refused.channel, refused.request_id = channel, request.request_id
-            connection.refuse(refused)
+            self._failed(connection, request, refused)
         except Refused as refused:
-            connection.filters.pop(channel, None)
-            refused.channel, refused.request_id = channel, request.request_id
-            connection.refuse(refused)
+            self._failed(connection, request, refused)
         except Exception:
             log.exception("a subscription failed", channel=channel, connection=connection.number)
             connection.close(INTERNAL, "the gateway failed; connect again")
@@ -148,6 +145,14 @@ class Sessions:
                 del beginning[channel]
                 if not beginning:
                     del self._beginning[connection]
+
+    def _failed(self, connection: Connection, request: Subscribe, refused: Refused) -> None:
+        """End a subscription that was acknowledged."""
+        channel = request.filter.channel
+        self._fanout.detach(connection, channel)
+        connection.filters.pop(channel, None)
+        refused.channel, refused.request_id = channel, request.request_id
+        connection.refuse(refused)
 
     async def _have_followed(self, connection: Connection, chosen: Filter) -> None:
         """Have the wallets of a filter followed; say so where nobody watches them."""
