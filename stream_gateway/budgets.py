@@ -36,6 +36,13 @@ class Budget:
         """Return the full budget of a plan."""
         return Budget(plan.live_mib_a_minute * _MIB, plan.replay_mib_a_minute * _MIB)
 
+    def adopt(self, plan: Plan) -> None:
+        """Go by a plan from here on: what was used of the former one is used."""
+        full = Budget.of(plan)
+        self.live = _left(self.live, self.live_most, full.live_most)
+        self.replay = _left(self.replay, self.replay_most, full.replay_most)
+        self.live_most, self.replay_most = full.live_most, full.replay_most
+
     def fill(self, elapsed_s: float) -> None:
         """Add what a time brings."""
         share = elapsed_s / MINUTE_S
@@ -59,10 +66,15 @@ class Budgets:
         return len(self._budgets)
 
     def of(self, payer: str, plan: Plan) -> Budget:
-        """Return the budget of a key: what it used before it connected again is used."""
+        """Return the budget of a key: what it used before it connected again is used.
+
+        The plan may have changed meanwhile. Connections of the key that are open share the change.
+        """
         budget = self._budgets.get(payer)
         if budget is None:
             budget = self._budgets[payer] = Budget.of(plan)
+        else:
+            budget.adopt(plan)
         return budget
 
     def fill(self, now_s: float, connected: set[str]) -> None:
@@ -73,3 +85,12 @@ class Budgets:
             budget.fill(elapsed_s)
             if budget.is_full and payer not in connected:
                 del self._budgets[payer]
+
+
+def _left(left: float, most: float, new_most: float) -> float:
+    """Return what is left of a new plan's bytes; a smaller plan begins with no debt.
+
+    A key that used a gigabyte under a large plan would get nothing of a small one for a quarter of
+    an hour.
+    """
+    return max(min(left, 0.0), left + new_most - most)

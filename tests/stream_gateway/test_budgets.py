@@ -44,6 +44,33 @@ def test_connecting_again_brings_no_new_budget():
     assert budgets.of("f", BUSINESS).replay == 256 * MIB
 
 
+def test_a_key_that_changes_its_plan_has_the_new_plans_bytes_and_what_it_used_is_used():
+    budgets = Budgets()
+    budget = budgets.of("f", FREE)
+    budget.live -= 60 * MIB
+    budget.replay -= 17 * MIB
+    assert budgets.of("f", BUSINESS) is budget  # which its open connections have as well
+    assert (budget.live, budget.replay) == ((1024 - 60) * MIB, (256 - 17) * MIB)
+    budgets.of("f", BUSINESS)
+    assert budget.live == (1024 - 60) * MIB
+    budget.fill(60.0)
+    assert (budget.live, budget.replay) == (1024 * MIB, 256 * MIB)
+
+
+def test_a_smaller_plan_begins_empty_where_more_than_it_has_was_used_and_not_in_debt():
+    budgets = Budgets()
+    budget = budgets.of("f", BUSINESS)
+    budget.live -= 1000 * MIB
+    budget.replay -= 257 * MIB  # the last page may go below zero, and counts
+    budgets.of("f", FREE)
+    assert (budget.live, budget.replay) == (0, -MIB)
+    budget.fill(30.0)
+    assert (budget.live, budget.replay) == (32 * MIB, 7 * MIB)
+    budget.fill(600.0)
+    assert (budget.live, budget.replay) == (64 * MIB, 16 * MIB)
+    assert budget.is_full
+
+
 def test_a_budget_that_somebody_has_is_kept():
     budgets = Budgets()
     budget = budgets.of("f", FREE)
