@@ -157,6 +157,7 @@ class Parts:
             Hosts(settings.gateway_host, settings.allowed_hosts),
             Proxies(settings.trusted_proxies),
             traffic,
+            is_ready=self.source.ready.is_set,
             entered=self._greet,
             hear=sessions.hear,
             left=sessions.left,

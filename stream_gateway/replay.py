@@ -32,7 +32,6 @@ MAX_PAGE_ENTRIES: Final = 256
 PAGES_AT_ONCE: Final = 2
 LOOK_BYTES: Final = 4 << 10  # that a look into the stream costs, whatever is found
 EVENT_BYTES: Final = 256  # that looking at an event in memory costs, wanted or not
-READY_WITHIN_S: Final = 10.0
 REACHED_WITHIN_S: Final = 5.0
 _BEFORE_ALL: Final = Place.in_entry(NOTHING, 0)
 
@@ -134,8 +133,6 @@ class Replay:
         needed and does not answer: then nothing is attached.
         """
         walk = _Walk(subscriber, chosen, Place.of(since))
-        async with asyncio.timeout(READY_WITHIN_S):
-            await self._source.ready.wait()
         while await subscriber.may_replay():
             async with self._turns:
                 if self._step(walk):

@@ -213,6 +213,16 @@ def full_for_key(most: int) -> Refusal:
     )
 
 
+def starting() -> Refusal:
+    """Return the answer while the process has not read what the streams hold."""
+    return Refusal(
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        "starting",
+        "This gateway is starting; connect again in 1 s",
+        {"Retry-After": "1"},
+    )
+
+
 def stopping() -> Refusal:
     """Return the answer while the process ends."""
     return Refusal(

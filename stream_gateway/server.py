@@ -39,7 +39,8 @@ _SEND_BUFFER_BYTES: Final = 512 * 1024
 class Server:
     """Holds the connections.
 
-    `entered` gets each admitted connection, `hear` what clients send, `left` each that ended.
+    `entered` gets each admitted connection, `hear` what clients send, `left` each that ended. Until
+    `is_ready` nobody is admitted: what the source reads before goes to no client, and is no gap.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class Server:
         proxies: Proxies,
         traffic: Traffic,
         *,
+        is_ready: Callable[[], bool],
         entered: Callable[[Connection], None],
         hear: Callable[[Connection, bytes], None],
         left: Callable[[Connection], None],
@@ -62,6 +64,7 @@ class Server:
         self.connections: dict[str, Connection] = {}  # by lease
         self.admission: Admission | None = None
         self._traffic = traffic
+        self._is_ready = is_ready
         self._entered = entered
         self._hear = hear
         self._left = left
@@ -139,6 +142,8 @@ class Server:
         """Raise Refusal where nobody else can come in, or this key cannot."""
         if self._is_stopping:
             raise request.stopping()
+        if not self._is_ready():
+            raise request.starting()
         limits = self.limits
         if len(self.connections) >= limits.connections:
             raise request.full()

@@ -100,7 +100,8 @@ class Source:
         self.redis = redis
         self.recent = recent
         self.is_away = False
-        self.ready = asyncio.Event()  # memory holds the last seconds, and reading goes on
+        # Memory holds the last seconds, and what comes is handed on. Stays set while Redis is away.
+        self.ready = asyncio.Event()
         self._publish = publish
         self._gap = gap
         self._notice = notice

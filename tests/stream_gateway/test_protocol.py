@@ -123,6 +123,7 @@ def test_every_refusal_of_a_handshake_is_documented_and_no_other() -> None:
         request.too_large(),
         request.too_late(1),
         request.full(),
+        request.starting(),
         request.stopping(),
     )
     for refusal in made:

@@ -21,13 +21,15 @@ from api.access import keys, register, users
 from api.access.keys import new
 from api.access.users import Identity
 from infra.listening import allow_connections
+from infra.local.process import free_port
+from infra.redis.embedded import valkey
 from tests.support.gateway.running import (
     Gateway,
     closing,
     opened,
     running_gateway,
 )
-from tests.support.systems import running_valkey
+from tests.support.systems import Mortal, running_valkey
 from tests.support.waiting import WITHIN_S, without_error_async
 
 UPGRADE = {
@@ -450,6 +452,38 @@ async def test_while_redis_is_away_no_client_is_admitted_and_open_connections_st
     await asyncio.to_thread(gateway.stop)
     assert gateway.child.returncode == 0
     assert "Traceback" not in gateway.said()
+
+
+async def test_no_client_is_admitted_before_the_gateway_has_read_the_streams(tmp_path, valkey_port):
+    """What is published meanwhile goes to memory only: a subscriber would miss it without a gap."""
+    port = free_port()
+    store = Mortal(valkey(tmp_path / "valkey", "127.0.0.1", port))
+    await store.start()
+    keys_url = f"redis://127.0.0.1:{valkey_port}/1"
+    try:
+        with running_gateway(tmp_path, port, access_redis_url=keys_url) as gateway:
+            key = await asyncio.to_thread(gateway.key)
+            await asyncio.to_thread(gateway.stop)
+            store.kill()
+            gateway.begin()
+            answer = await without_error_async(
+                lambda: asyncio.to_thread(asked, gateway, f"/ws?api_key={key}", UPGRADE),
+                ConnectionRefusedError,
+            )
+            assert (answer.status, answer.headers["retry-after"]) == (503, "1")
+            problem(answer, "starting")
+            assert (await asyncio.to_thread(asked, gateway, "/health/live")).status == 200
+            await store.start()
+            client = await without_error_async(lambda: opened(gateway, key), InvalidStatus)
+            async with client:
+                await client.send('{"action": "subscribe", "channel": "swaps"}')
+                assert json.loads(await client.recv())["type"] == "subscribed"
+                await asyncio.to_thread(store.kill)  # admits on: it knows where it was
+                assert json.loads(await client.recv())["code"] == "source_away"
+                async with opened(gateway, key) as other:
+                    assert json.loads(await other.recv())["code"] == "source_away"
+    finally:
+        store.kill()
 
 
 def test_no_key_is_in_what_was_logged_or_counted(gateway, key):

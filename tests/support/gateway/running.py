@@ -45,8 +45,14 @@ class Gateway:
     def url(self) -> str:
         return f"ws://127.0.0.1:{self.port}"
 
+    def begin(self) -> None:
+        """Start it without waiting until it is ready."""
+        self.child = Forked(("gateway",), {**os.environ, **self._environment}, self.log)
+
     def start(self) -> None:
-        child = self.child = Forked(("gateway",), {**os.environ, **self._environment}, self.log)
+        self.begin()
+        child = self.child
+        assert child
         eventually(lambda: self._is_ready() or child.poll() is not None, self.said)
         assert child.poll() is None, self.said()
 
@@ -113,23 +119,19 @@ def swap(
 def running_gateway(folder: Path, redis: int | str, **given: Any) -> Iterator[Gateway]:
     """Run a gateway with settings of one's own, on a server by its port, or a cluster by its URL.
 
-    Keys are in the server's database 1.
+    Keys are in the server's database 1, unless `access_redis_url` is given.
     """
     is_port = isinstance(redis, int)
-    settings = Settings(
-        _env_file=None,
-        soltape_data=folder,
-        redis_url=f"redis://127.0.0.1:{redis}/0" if is_port else redis,
-        access_redis_url=f"redis://127.0.0.1:{redis}/1" if is_port else redis,
-        gateway_port=free_port(),
-        metrics_port_gateway=free_port(),
+    chosen: dict[str, Any] = {
+        "soltape_data": folder,
+        "redis_url": f"redis://127.0.0.1:{redis}/0" if is_port else redis,
+        "access_redis_url": f"redis://127.0.0.1:{redis}/1" if is_port else redis,
+        "gateway_port": free_port(),
+        "metrics_port_gateway": free_port(),
         **given,
-    )
-    names = (
-        *("soltape_data", "redis_url", "access_redis_url"),
-        *("gateway_port", "metrics_port_gateway", *given),
-    )
-    environment = {name.upper(): str(getattr(settings, name)) for name in names}
+    }
+    settings = Settings(_env_file=None, **chosen)
+    environment = {name.upper(): str(getattr(settings, name)) for name in chosen}
     gateway = Gateway(settings, folder, environment)
     gateway.redis.set(VOCABULARY.make(), SLUGS.pack())
     gateway.start()
