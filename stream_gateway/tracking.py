@@ -3,7 +3,9 @@
 `soltape watch` looks at wallets that `ingest accounts` follows, and ingest at those that were asked
 for last. So a subscription asks for its wallets, and they are asked for again while it lasts. A key
 asks for as many new wallets a minute as it may ask the API for (API_NEW_ACCOUNTS_PER_KEY), of each
-gateway; a wallet that is followed already is never refused.
+gateway, and all keys together for no more than API_NEW_ACCOUNTS; a wallet that is followed already
+is never refused. A subscription with more new wallets is refused, but as many of them are asked for
+as the minute allows: otherwise one of more wallets than a minute has could never succeed.
 """
 
 from __future__ import annotations
@@ -51,7 +53,7 @@ class Tracking:
     async def follow(self, wallets: Iterable[str], holder: str) -> bool:
         """Have wallets followed for a key's fingerprint; return whether a process watches them.
 
-        Raises Refused where they are too many new ones, and RedisError.
+        Raises Refused where they are too many new ones, once some are asked for, and RedisError.
         """
         ordered = sorted(wallets)
         name = TRACKED_WALLETS.make()
@@ -60,7 +62,11 @@ class Tracking:
         now_s = time.monotonic()
         due = [wallet for wallet in ordered if not self._is_recent(wallet, now_s)]
         followed = {wallet for wallet, score in zip(ordered, found, strict=True) if score}
-        self._count(holder, sum(wallet not in followed for wallet in due), now_s)
+        new = [wallet for wallet in due if wallet not in followed]
+        allowed = self._count(holder, len(new), now_s)
+        if allowed < len(new):
+            await self._ask(new[:allowed], now_s)
+            raise self._refused(holder, len(new), allowed)
         await self._ask(due, now_s)
         return bool(lease)
 
@@ -93,17 +99,24 @@ class Tracking:
                 self._asked.pop(wallet, None)
             raise
 
-    def _count(self, holder: str, new: int, now_s: float) -> None:
-        """Count new wallets in; raises Refused where they are too many within this minute."""
+    def _count(self, holder: str, new: int, now_s: float) -> int:
+        """Count new wallets in, as many as this minute still allows; return how many."""
         window = int(now_s // _WINDOW_S)
         if window != self._window:
             self._window = window
             self._new.clear()
         of_key = self._most_of_key - self._new[holder]
-        if new > min(of_key, self._most - self._new.total()):
-            raise Refused(
-                "too_many_new_wallets",
-                f"{new} of these wallets are not followed yet, and this key may ask for "
-                f"{self._most_of_key} new ones a minute: subscribe again in a minute, or to fewer",
-            )
-        self._new[holder] += new
+        allowed = min(new, of_key, self._most - self._new.total())
+        self._new[holder] += allowed
+        return allowed
+
+    def _refused(self, holder: str, new: int, allowed: int) -> Refused:
+        if self._new[holder] >= self._most_of_key:
+            bound = f"this key may ask for {self._most_of_key} new ones a minute"
+        else:
+            bound = f"the keys of this gateway together may ask for {self._most} a minute"
+        return Refused(
+            "too_many_new_wallets",
+            f"{new} of these wallets are not followed yet, and {bound}: {allowed} of them now, the "
+            "others when you subscribe again in a minute",
+        )

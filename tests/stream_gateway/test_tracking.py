@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 
 from infra.settings import Settings
 from schemas.redis_keys import ASKED_ACCOUNTS
+from schemas.solana.addresses import key, text
 from stream_gateway.messages import Refused
 from stream_gateway.tracking import Tracking
 from tests.support.waiting import eventually_async
@@ -50,17 +52,41 @@ async def test_a_client_that_leaves_before_its_wallet_is_asked_for_does_not_hide
     assert len(redis.asked) == len(WALLETS)
 
 
-async def test_wallets_beyond_those_of_a_minute_are_not_asked_for():
+async def test_of_more_wallets_than_a_minute_has_as_many_are_asked_for_and_the_next_has_the_rest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now_s = 0.0
+    clock = SimpleNamespace(monotonic=lambda: now_s)
+    monkeypatch.setattr("stream_gateway.tracking.time", clock)
     redis = Slow()
     redis.way.set()
-    settings = Settings(api_new_accounts_per_key=1)
-    tracking = Tracking(redis, settings, lambda: ())
+    wallets = sorted(text(bytes([number]) * 32) for number in range(100))
+    tracking = Tracking(redis, Settings(), lambda: ())
+    key_may = r"of these .* this key may ask for 60 new ones a minute"
+    with pytest.raises(Refused, match=rf"100 {key_may}: 60 of them now"):
+        await tracking.follow(wallets, "a")
+    assert len(redis.asked) == 60
     for _ in range(3):
-        with pytest.raises(Refused, match="are not followed yet"):
-            await tracking.follow(WALLETS, "a")
-    assert redis.asked == []
-    await tracking.follow(WALLETS[:1], "a")
+        with pytest.raises(Refused, match=rf"40 {key_may}: 0 of them now"):
+            await tracking.follow(wallets, "a")
+    assert len(redis.asked) == 60
+    await tracking.follow(wallets[60:], "b")  # another key
+    assert redis.asked == [*map(key, wallets)]
+    now_s = 60.0
+    more = [text(bytes([number]) * 31 + b"x") for number in range(100)]
     with pytest.raises(Refused):
-        await tracking.follow(WALLETS[1:], "a")
-    await tracking.follow(WALLETS[1:], "b")
-    assert len(redis.asked) == len(WALLETS)
+        await tracking.follow(more, "a")
+    now_s = 120.0
+    await tracking.follow(more, "a")
+    assert len(redis.asked) == 200
+
+
+async def test_all_keys_together_have_a_bound_and_the_refusal_names_it() -> None:
+    redis = Slow()
+    redis.way.set()
+    tracking = Tracking(redis, Settings(api_new_accounts=3), lambda: ())
+    await tracking.follow(WALLETS, "a")
+    others = [text(bytes([number]) * 32) for number in range(1, 3)]
+    with pytest.raises(Refused, match=r"2 of these .* together may ask for 3 .*: 1 of them now"):
+        await tracking.follow(others, "b")
+    assert redis.asked == [*map(key, (*WALLETS, others[0]))]
