@@ -2,8 +2,9 @@
 
 A connection that was let in has a lease beside its key (`schemas.redis_keys.API_KEY_CONNECTIONS`).
 Key, plan and number of leases are looked at in one step of Redis, by Redis's clock. Every two
-seconds one trip renews the leases of this process and returns the keys revoked meanwhile. A
-lease is given back when its connection ends; those of a process that was killed end by themselves.
+seconds one trip renews the leases of this process and returns the keys that were revoked or have
+another plan. A lease is given back when its connection ends; those of a process that was killed end
+by themselves.
 
 While Redis is away new connections get 503 and open ones stay: when it is back, their leases are
 renewed, or made again if Redis has lost them. So after more than a lease's time without Redis there
@@ -122,14 +123,21 @@ class Admitted:
 class Admission:
     """Lets connections of this process in.
 
-    `revoked` is called once for each connection whose key was revoked, in the event loop.
+    `revoked` is called once for each connection whose key was revoked, `replanned` for each that
+    was let in under another plan than its key has now; both in the event loop.
     """
 
-    def __init__(self, redis: Asks, revoked: Callable[[Admitted], None]) -> None:
+    def __init__(
+        self,
+        redis: Asks,
+        revoked: Callable[[Admitted], None],
+        replanned: Callable[[Admitted], None],
+    ) -> None:
         self._redis = redis
         self._failures = Failures()
         self._holders = Holders()
         self._revoked = revoked
+        self._replanned = replanned
         self._process = token_hex(8)
         self._numbers = count(1)
         self._open: dict[Holder, dict[str, Admitted]] = defaultdict(dict)  # holder, lease
@@ -168,21 +176,24 @@ class Admission:
         await self._release()
 
     async def run(self) -> None:
-        """Look at leases and revoked keys every two seconds, until cancelled."""
+        """Look at leases, keys and plans every two seconds, until cancelled."""
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
             await self.look()
 
     async def look(self) -> None:
-        """Renew all leases, and report those whose key was revoked."""
+        """Renew all leases, and report those whose key was revoked or has another plan."""
         await self._release()
+        plans: dict[Holder, bytes] = {}
         try:
             for held in self._batches():
                 runs = [(_names(holder), _lease(holder, leases)) for holder, leases in held]
                 answers = await _RENEW.run_each(self._redis, runs)
                 for (holder, _), answer in zip(held, answers, strict=True):
-                    if answer == b"revoked":
+                    if answer[0] == b"revoked":
                         self._end(holder)
+                    elif answer[1] is not None:
+                        plans[holder] = answer[1]
         except (RedisError, OSError) as error:
             LOOKS_FAILED.inc()
             if not self._is_away:
@@ -192,6 +203,9 @@ class Admission:
         if self._is_away:
             log.info("leases are renewed again")
         self._is_away = False
+        # Last: a lease that is given back before the last batch might be renewed with that.
+        for holder, name in plans.items():
+            self._end_of_other_plans(holder, name.decode())
 
     async def _credential(self, text: str, address: str) -> tuple[str, str | None]:
         """Return the fingerprint of a key or ticket, and of a session's the digest of that."""
@@ -293,6 +307,19 @@ class Admission:
         for admitted in self._open.pop(holder, {}).values():
             log.info("key was revoked", key_id=admitted.key_id)
             self._revoked(admitted)
+
+    def _end_of_other_plans(self, holder: Holder, plan: str) -> None:
+        """Report the connections of a key that were let in under another plan than it has."""
+        for admitted in list(self._open.get(holder, {}).values()):
+            if admitted.plan.name != plan:
+                self._forget(admitted)
+                log.info(
+                    "plan has changed",
+                    key_id=admitted.key_id,
+                    plan=plan,
+                    before=admitted.plan.name,
+                )
+                self._replanned(admitted)
 
     def _forget(self, admitted: Admitted) -> None:
         leases = self._open.get(admitted.holder)

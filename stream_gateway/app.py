@@ -162,7 +162,7 @@ class Parts:
             hear=sessions.hear,
             left=sessions.left,
         )
-        self.admission = Admission(keys, self.server.revoked)
+        self.admission = Admission(keys, self.server.revoked, self.server.replanned)
         self.server.admission = self.admission
 
     def run(self) -> dict[str, Coroutine[Any, Any, Any]]:

@@ -136,6 +136,11 @@ class Server:
             what = "API key was revoked" if admitted.holder.session is None else "session has ended"
             connection.close(REVOKED, f"the {what}")
 
+    def replanned(self, admitted: Admitted) -> None:
+        """End a connection whose key has another plan now: the client connects again under that."""
+        if connection := self.connections.get(admitted.lease_id):
+            connection.close(GOING_AWAY, "the plan has changed: connect again")
+
     # What handshakes ask for.
 
     def check_room(self, admitted: Admitted | None = None) -> None:

@@ -18,7 +18,7 @@ from infra.local.process import free_port
 from infra.redis.embedded import valkey
 from infra.settings import Settings
 from schemas.plans import PLANS
-from schemas.redis_keys import API_KEY_CONNECTIONS, CONNECTION_LEASE_S, tag_of_key
+from schemas.redis_keys import API_KEY, API_KEY_CONNECTIONS, CONNECTION_LEASE_S, tag_of_key
 from stream_gateway.admission import Admission, Refusal
 from tests.support.systems import Mortal, bound, saved
 from tests.support.waiting import without_error_async
@@ -55,6 +55,10 @@ async def made(redis, plan="business", **facts):
     return text
 
 
+async def give(redis, text, plan):
+    await redis.ask([("HSET", API_KEY.make(tag=tag_of_key(parse(text))), "plan", plan)])
+
+
 def leases_key(text):
     return API_KEY_CONNECTIONS.make(tag=tag_of_key(parse(text)))
 
@@ -64,8 +68,9 @@ async def leases(redis, text):
     return {each.decode() for each in found}
 
 
-def admission(redis, revoked=None):
-    return Admission(redis, ([] if revoked is None else revoked).append)
+def admission(redis, revoked=None, replanned=None):
+    ended = ([] if each is None else each for each in (revoked, replanned))
+    return Admission(redis, *(each.append for each in ended))
 
 
 async def test_a_key_lets_in_as_many_as_its_plan_has_and_one_that_left_makes_room(redis):
@@ -262,11 +267,47 @@ async def test_a_revoked_key_is_reported_once_for_each_of_its_connections(redis)
     assert await leases(redis, others) == {kept.lease_id}
 
 
+async def test_with_another_plan_connections_are_reported_once_and_come_in_under_it(redis):
+    text, others = await made(redis), await made(redis)
+    revoked, replanned = [], []
+    doors = admission(redis, revoked, replanned)
+    former = [await doors.admit(text) for _ in range(3)]
+    kept = await doors.admit(others)
+    await doors.look()
+    assert replanned == []
+    await give(redis, text, "enterprise")
+    new = await doors.admit(text)
+    await doors.look()
+    await doors.look()
+    assert (replanned, revoked) == (former, [])
+    for each in former:  # as its connection ends
+        await doors.release(each)
+    await doors.look()
+    assert new.plan.name == "enterprise"
+    assert await leases(redis, text) == {new.lease_id}
+    assert await leases(redis, others) == {kept.lease_id}
+
+
+async def test_no_lease_of_many_is_renewed_after_it_was_given_back_for_another_plan(redis):
+    text = await made(redis, "enterprise")
+    ended = []
+    doors = Admission(
+        redis, ended.append, lambda each: ended.append(asyncio.ensure_future(doors.release(each)))
+    )
+    await asyncio.gather(*(doors.admit(text) for _ in range(2_500)))  # some trips to renew them
+    await give(redis, text, "free")
+    await doors.look()
+    await asyncio.gather(*ended)
+    assert len(ended) == 2_500
+    assert await leases(redis, text) == set()
+    await admission(redis).admit(text)
+
+
 async def test_looks_come_by_themselves(redis, monkeypatch):
     monkeypatch.setattr("stream_gateway.admission.LOOK_EVERY_S", 0.01)
     text = await made(redis)
     revoked = asyncio.Queue()
-    doors = Admission(redis, revoked.put_nowait)
+    doors = Admission(redis, revoked.put_nowait, revoked.put_nowait)
     running = asyncio.create_task(doors.run())
     admitted = await doors.admit(text)
     await register.revoke(redis, parse(text), await register.now_ms(redis))
@@ -343,7 +384,7 @@ from stream_gateway.admission import Admission, Refusal
 async def main(url, key):
     settings = Settings(_env_file=None, access_redis_url=url, log_level="error")
     configure_logging(settings, "gateway")
-    doors = Admission(register.connect(settings), lambda admitted: None)
+    doors = Admission(register.connect(settings), lambda admitted: None, lambda admitted: None)
     renewing = asyncio.create_task(doors.run())
     inside, most, refused = [], 0, 0
     async def enter():

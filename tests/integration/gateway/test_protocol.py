@@ -13,6 +13,7 @@ from api.access import register
 from api.access.keys import parse
 from schemas import channels
 from schemas.channels import LiveEvent
+from schemas.redis_keys import API_KEY, tag_of_key
 from tests.support.gateway.running import (
     SLUGS,
     closing,
@@ -332,6 +333,16 @@ class TestEnds:
             assert await closing(client) == (4001, "the API key was revoked")
             assert (await ask(other, action="ping"))["type"] == "pong"
 
+    async def test_with_another_plan_a_connection_ends_and_the_next_has_that_plan(self, gateway):
+        wallets = {"action": "subscribe", "channel": "swaps", "wallets": [WSOL]}
+        key = await asyncio.to_thread(gateway.key, "pro")
+        async with opened(gateway, key) as client:
+            assert (await ask(client, **wallets))["code"] == "not_in_plan"
+            await asyncio.to_thread(give, gateway, key, "business")
+            assert await closing(client) == (1001, "the plan has changed: connect again")
+        async with opened(gateway, key) as client, opened(gateway, key):
+            assert (await ask(client, **wallets))["type"] == "subscribed"
+
     async def test_metrics_count_what_happened(self, gateway, key):
         def metric(name, **labels):
             return asyncio.to_thread(gateway.metric, f"soltape_gateway_{name}", **labels)
@@ -357,6 +368,15 @@ def revoke(gateway, key):
     async def at_once():
         keys = register.connect(gateway.settings)
         await register.revoke(keys, parse(key), await register.now_ms(keys))
+        await keys.aclose()
+
+    asyncio.run(at_once())
+
+
+def give(gateway, key, plan):
+    async def at_once():
+        keys = register.connect(gateway.settings)
+        await keys.ask([("HSET", API_KEY.make(tag=tag_of_key(parse(key))), "plan", plan)])
         await keys.aclose()
 
     asyncio.run(at_once())

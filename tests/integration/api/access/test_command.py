@@ -134,7 +134,7 @@ def test_the_list_shows_how_many_connections_are_open(keys_url):
     async def connect():
         connection = register.connect(Settings())
         try:
-            doors = Admission(connection, print)
+            doors = Admission(connection, print, print)
             for _ in range(3):
                 await doors.admit(first)
             ended = f"access:{tag_of_key(parse(second))}:connections"

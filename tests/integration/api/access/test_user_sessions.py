@@ -235,7 +235,7 @@ async def test_a_websocket_ends_with_its_session(redis, user):
     mine, other = [await sessions.of(sent(await begun(sessions, user)), ADDRESS) for _ in range(2)]
     await users.set_plan(redis, user, "business")
     ended = []
-    gateway = Admission(redis, ended.append)
+    gateway = Admission(redis, ended.append, ended.append)
     tickets = [await ticket(redis, user, each.digest) for each in (mine, other, mine)]
     inside, elsewhere = [await gateway.admit(text) for text in tickets[:2]]
     by_key = await gateway.admit(await users.create_key(redis, user, "first"))
@@ -255,7 +255,7 @@ async def test_a_websocket_ends_with_its_session(redis, user):
 
 async def test_a_suspended_user_is_not_looked_up_at_each_request(redis, user):
     """At the gateway as at the API: an address has so many refused keys a minute."""
-    gateway = Admission(redis, lambda _: None)
+    gateway = Admission(redis, lambda _: None, lambda _: None)
     text = await users.create_key(redis, user, "first")
     await users.suspend(redis, user)
     codes = []

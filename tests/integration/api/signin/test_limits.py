@@ -156,7 +156,7 @@ async def test_connections_of_all_keys_are_those_of_the_plan(settings):
     try:
         user = await users.enter(redis, Identity("https://i.example.com", "socket", "s"), 10**6)
         texts = [await users.create_key(redis, user, f"k{n}") for n in range(2)]
-        gates = [Admission(redis, ended.append) for _ in range(2)]
+        gates = [Admission(redis, ended.append, ended.append) for _ in range(2)]
         admitted = await gates[0].admit(texts[0])
         for gate in gates:
             with pytest.raises(Refusal) as refusal:
@@ -324,7 +324,7 @@ def test_signing_out_ends_the_websockets_of_the_session(served, liar):
 
     async def work(redis):
         await users.set_plan(redis, user, "business")
-        gateway = Admission(redis, ended.append)
+        gateway = Admission(redis, ended.append, ended.append)
         of_session, _ = [
             await gateway.admit(await asyncio.to_thread(opened_by, **headers))
             for headers in ({}, {"x-api-key": key})
