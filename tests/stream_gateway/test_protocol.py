@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -13,7 +14,7 @@ import orjson
 import pytest
 
 import stream_gateway
-from api.access import refusals
+from api.access import failures, refusals
 from schemas import channels
 from schemas.plans import PLANS
 from schemas.proto import tape_pb2
@@ -32,6 +33,7 @@ from stream_gateway.limits import Limits
 
 FOLDER = Path(stream_gateway.__file__).parent
 TEXT = (FOLDER / "PROTOCOL.md").read_text()
+FAILURES = Path(failures.__file__)  # raises problems that handshakes answer
 LIMITS = Limits()
 
 
@@ -94,6 +96,22 @@ def raised_codes(name: str, place: int, *modules: str) -> set[str]:
     return found
 
 
+def problems_of(*files: Path) -> Iterator[refusals.Problem]:
+    """The problems of `api.access.refusals` that files make."""
+    names = {
+        call.func.attr
+        for file in files
+        for call in ast.walk(ast.parse(file.read_text()))
+        if isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Attribute)
+        and getattr(call.func.value, "id", None) == "refusals"
+    }
+    for name in sorted(names):
+        make = getattr(refusals, name)
+        given = inspect.signature(make).parameters.values()
+        yield make(*(1 if each.annotation == "int" else "" for each in given))
+
+
 def test_every_error_code_is_documented_and_no_other() -> None:
     codes = raised_codes("Refused", 0, "messages", "connection", "session", "tracking")
     assert len(codes) > 10
@@ -103,15 +121,7 @@ def test_every_error_code_is_documented_and_no_other() -> None:
 def test_every_refusal_of_a_handshake_is_documented_and_no_other() -> None:
     codes = raised_codes("Refusal", 1, "request", "handshake", "admission")
     codes.add(admission.TOO_MANY_CONNECTIONS)
-    problems = [
-        refusals.missing(""),
-        refusals.malformed(""),
-        refusals.unknown(),
-        refusals.revoked(),
-        refusals.suspended(),
-        refusals.plan_gone(""),
-        refusals.store_unavailable(""),
-    ]
+    problems = [*problems_of(FOLDER / "admission.py", FOLDER / "server.py", FAILURES)]
     codes |= {problem.kind.code for problem in problems}
     table = tables(section("## Connect"))[2]
     assert sorted(row[1] for row in table) == sorted(codes)
