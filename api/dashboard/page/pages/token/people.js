@@ -53,11 +53,7 @@ export function createHolders({ api, mint }) {
       creator = answer.creator;
       table.update(answer.holders);
       coverage.textContent = answer.coverage.note;
-      const share = answer.holders.reduce((sum, row) => sum + (row.supply_pct ?? 0), 0);
-      total.textContent =
-        answer.holders.length === 0
-          ? ""
-          : `${count(answer.holder_count)} in all; these ${answer.holders.length} hold ${percent(share)}`;
+      total.textContent = totalWords(answer);
       return content;
     },
   });
@@ -119,6 +115,15 @@ export function createTraders({ api, mint }) {
       return table.element;
     },
   });
+}
+
+/** How many hold it, and what share those that are listed have: not said where one's is unknown. */
+function totalWords({ holder_count: all, holders }) {
+  if (holders.length === 0) return "";
+  const shares = holders.map((row) => row.supply_pct);
+  if (shares.includes(null)) return `${count(all)} in all`;
+  const share = shares.reduce((sum, each) => sum + each, 0);
+  return `${count(all)} in all; these ${holders.length} hold ${percent(share)}`;
 }
 
 function wallet(address, mint = null) {
