@@ -98,9 +98,10 @@ _CANDLE: Final = Struct("<IQ16s16s16s16s16s16s16s16s16sQQII")
 
 @dataclass(slots=True)
 class Candle:
-    """Open, high, low, close of a token's price, and the volume of all its trades.
+    """Open, high, low, close of a token's price, and the volume of its trades.
 
-    Prices are 0 while none is known: then the volumes alone are of use.
+    Prices are 0 while none is known: then the volumes alone are of use. Trades of unknown value
+    are in the amount and in the counts, not in `lamports` and `usd_micros`.
     """
 
     start_s: int

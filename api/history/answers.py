@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from typing_extensions import TypedDict
 
-from api.docs.words import IN_MICROS, IN_SOL, IN_USD, IN_WHOLE
+from api.docs.words import IN_MICROS, IN_SOL, IN_USD, IN_WHOLE, OF_KNOWN_VALUE
 from api.http.cursors import Page
 from api.wallets.position_answers import (
     AsOf,
@@ -72,15 +72,15 @@ class Volume(Paid):
     sells: Annotated[int, about("transactions that sold, net", 9)]
     wins: Annotated[int, about("sales that realized a gain in dollars", 5)]
     losses: Annotated[int, about("sales that realized a loss in dollars", 3)]
-    bought_lamports: Annotated[str, about("paid", "12500000000")]
+    bought_lamports: Annotated[str, about("paid at known values", "12500000000")]
     bought_sol: Annotated[float, about(IN_SOL, 12.5)]
     bought_usd_micros: Annotated[str, about(IN_MICROS, "1875000000")]
     bought_usd: Annotated[float, about(IN_USD, 1875.0)]
-    sold_lamports: Annotated[str, about("taken in", "14000000000")]
+    sold_lamports: Annotated[str, about("taken in at known values", "14000000000")]
     sold_sol: Annotated[float, about(IN_SOL, 14.0)]
     sold_usd_micros: Annotated[str, about(IN_MICROS, "2100000000")]
     sold_usd: Annotated[float, about(IN_USD, 2100.0)]
-    volume_lamports: Annotated[str, about("both together", "26500000000")]
+    volume_lamports: Annotated[str, about(f"both together; {OF_KNOWN_VALUE}", "26500000000")]
     volume_sol: Annotated[float, about(IN_SOL, 26.5)]
     volume_usd_micros: Annotated[str, about(IN_MICROS, "3975000000")]
     volume_usd: Annotated[float, about(IN_USD, 3975.0)]
@@ -221,7 +221,9 @@ class CandleRow(TypedDict):
     close_usd: Annotated[float | None, about("last price in dollars", 1.8e-5)]
     amount_raw: Annotated[str | None, about("traded, in the smallest unit", "125000000000000")]
     amount: Annotated[float | None, about(IN_WHOLE, 125_000_000.0)]
-    volume_lamports: Annotated[str | None, about("value of all trades", "15000000000")]
+    volume_lamports: Annotated[
+        str | None, about(f"value of its trades; {OF_KNOWN_VALUE}", "15000000000")
+    ]
     volume_sol: Annotated[float | None, about(IN_SOL, 15.0)]
     volume_usd_micros: Annotated[str | None, about(IN_MICROS, "2250000000")]
     volume_usd: Annotated[float | None, about(IN_USD, 2250.0)]

@@ -181,9 +181,10 @@ async def candles(
     """Open, high, low and close in SOL and in dollars, and the volume, with the running candle.
 
     Prices are the token's as it is published, over all its pools. An interval without trades
-    has no candle. Those of SOL are of the SOL/USD reference that swaps are valued with, and
-    have no volume. Candles begin within the range, without `from` the last 300 intervals of it; at
-    most 1,500 intervals. Candles of a second are kept for a week.
+    has no candle. Volumes leave out trades of unknown value, counts do not. Candles of SOL are of
+    the SOL/USD reference that swaps are valued with, and have no volume. Candles begin within the
+    range, without `from` the last 300 intervals of it; at most 1,500 intervals. Candles of a second
+    are kept for a week.
     """
     answer = await services(request).history.candles(mint, interval, from_ms, to_ms)
     return send(request, answer)

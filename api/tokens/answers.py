@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from typing_extensions import TypedDict
 
-from api.docs.words import IN_MICROS_THEN, IN_SOL, IN_USD, IN_WHOLE
+from api.docs.words import IN_MICROS_THEN, IN_SOL, IN_USD, IN_WHOLE, OF_KNOWN_VALUE
 from api.http.addresses import EXAMPLE_MINT, EXAMPLE_WALLET
 from api.metadata.answers import MetadataAnswer
 from api.metadata.failures import Reason as MetadataReason
@@ -180,14 +180,18 @@ class LastDay(TypedDict):
     sells: Annotated[int, about("swaps that sold it", 80)]
     traders: Annotated[int, about("different wallets among them", 75)]
     buy_volume_usd_micros: Annotated[
-        str, about("purchases, in millionths of a dollar", "5100000000")
+        str, about(f"purchases, in millionths of a dollar; {OF_KNOWN_VALUE}", "5100000000")
     ]
     buy_volume_usd: Annotated[float, about(IN_USD, 5_100.0)]
-    sell_volume_usd_micros: Annotated[str, about("sales, in millionths of a dollar", "4200000000")]
+    sell_volume_usd_micros: Annotated[
+        str, about(f"sales, in millionths of a dollar; {OF_KNOWN_VALUE}", "4200000000")
+    ]
     sell_volume_usd: Annotated[float, about(IN_USD, 4_200.0)]
-    volume_usd_micros: Annotated[str, about("both, in millionths of a dollar", "9300000000")]
+    volume_usd_micros: Annotated[
+        str, about(f"both, in millionths of a dollar; {OF_KNOWN_VALUE}", "9300000000")
+    ]
     volume_usd: Annotated[float, about(IN_USD, 9_300.0)]
-    volume_lamports: Annotated[str, about("both, in lamports", "62000000000")]
+    volume_lamports: Annotated[str, about(f"both, in lamports; {OF_KNOWN_VALUE}", "62000000000")]
     volume_sol: Annotated[float, about(IN_SOL, 62.0)]
 
 
@@ -461,9 +465,9 @@ class TrendingToken(TypedDict):
     liquidity_usd: Annotated[float | None, about("in all pools where known, both sides", 9_180.0)]
     buy_count: Annotated[int, about("swaps of 24 hours that bought it", 120)]
     sell_count: Annotated[int, about("swaps of 24 hours that sold it", 80)]
-    buy_volume_24h: Annotated[float, about("dollars of the purchases", 5_100.0)]
-    sell_volume_24h: Annotated[float, about("dollars of the sales", 4_200.0)]
-    total_volume_24h: Annotated[float, about("dollars of both", 9_300.0)]
+    buy_volume_24h: Annotated[float, about(f"dollars of the purchases; {OF_KNOWN_VALUE}", 5_100.0)]
+    sell_volume_24h: Annotated[float, about(f"dollars of the sales; {OF_KNOWN_VALUE}", 4_200.0)]
+    total_volume_24h: Annotated[float, about(f"dollars of both; {OF_KNOWN_VALUE}", 9_300.0)]
     holder_count: Annotated[int, about("owners with a balance, as far as they were seen", 312)]
     top10_holders_pct: Annotated[
         float | None, about("what the ten largest hold, in per cent of the supply", 17.3)

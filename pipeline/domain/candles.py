@@ -1,11 +1,12 @@
 """OHLCV candles of a token, all intervals from the same bars.
 
 Rules. Open, high, low and close are of the token's price as it is published, after each trade;
-volumes and counts are of all trades, also of those whose own price was set aside. A candle opens
-at the first price within it, not at the last one before: an interval without trades has no
-candle, and no candle has a price that was not there in its time. Times are the block's; all
-trades of a slot are in one bar, which goes into the open candle of every interval. A snapshot's
-version is the slot of its last trade, so writing it again, or late, changes nothing.
+volumes and counts are of all trades, also of those whose own price was set aside; a trade of
+unknown value is in no volume of SOL or dollars. A candle opens at the first price within it, not at
+the last one before: an interval without trades has no candle, and no candle has a price that was
+not there in its time. Times are the block's; all trades of a slot are in one bar, which goes into
+the open candle of every interval. A snapshot's version is the slot of its last trade, so writing it
+again, or late, changes nothing.
 
 SOL is what others are priced in: its candles are of the SOL/USD reference after each slot, which
 the slot's batch carries, without volumes.

@@ -151,6 +151,7 @@ class MintMarket:
             self.token.decimals, self.token_changed = swap.decimals, True
         if swap.platform and not self.head.is_launched:
             self._launched(swap.platform)
+        # Volumes are of the trades whose value is known, as every answer with one says.
         lamports, usd_micros = swap.sol_value_lamports or 0, swap.usd_value_micros or 0
         is_buy = swap.side is Side.BUY
         head = self.head

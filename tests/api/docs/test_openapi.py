@@ -129,3 +129,15 @@ def test_the_history_of_perps_follows_the_slugs_of_their_protocols():
     links = operation["responses"]["200"]["links"]
     assert links["nextPage"]["operationId"] == operation["operationId"]
     assert "/api/wallets/{wallet}/p77/positions" in paths
+
+
+def test_every_volume_names_the_trades_that_it_leaves_out(document):
+    """Each but those that repeat another one in another unit."""
+    found = 0
+    for name, shape in document["components"]["schemas"].items():
+        for field, schema in shape.get("properties", {}).items():
+            about = schema.get("description", "")
+            if "volume" in field and "the same in" not in about:
+                found += 1
+                assert "trades of unknown value are left out" in about, (name, field)
+    assert found >= 8

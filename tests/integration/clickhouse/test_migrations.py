@@ -252,6 +252,17 @@ def test_gains_read_the_same_after_the_columns_are_renamed(settings):
         assert left.result_rows == []
 
 
+def test_the_volumes_of_candles_name_the_trades_that_they_leave_out(settings):
+    migrate(settings)
+    with connect(settings) as client:
+        comments = client.query(
+            "SELECT name, comment FROM system.columns WHERE database = currentDatabase() "
+            "AND table = 'candles' AND name LIKE 'volume%'"
+        ).result_rows
+    assert len(comments) == 2
+    assert all("trades of unknown value are left out" in comment for _, comment in comments)
+
+
 def gain_rows(client, table, columns):
     return client.query(f"SELECT {columns} FROM {table} FINAL ORDER BY ALL").result_rows
 

@@ -6,7 +6,8 @@
 //
 // A row has the shape of the API's candles: `start_ms`, `open_sol`.. `close_usd` (null: no price was
 // known), `volume_sol`, `volume_usd`, `amount` (whole tokens), `buys`, `sells`, `slot`. Volumes and
-// counts are null where candles are of a reference price and not of trades, as SOL's are.
+// counts are null where candles are of a reference price and not of trades, as SOL's are. A trade of
+// unknown value is counted, and is in no volume of SOL or dollars, in the API's candles as here.
 
 import { DAY_MS, HOUR_MS } from "./times.js";
 

@@ -9,6 +9,7 @@ import { isAbort } from "../../lib/api.js";
 import { refresh } from "../../lib/refresh.js";
 import { keep, recall } from "../../lib/storage.js";
 import { createTable, gain } from "../../lib/table.js";
+import { OF_KNOWN_VALUE } from "../../lib/volume_words.js";
 import { CandleHistory } from "./history.js";
 
 const DRAW_EVERY_MS = 250;
@@ -60,7 +61,7 @@ export function createCandles({ api, mint, announce, isLive }) {
     { type: "button", "aria-pressed": "false", on: { click: toggleTable } },
     "As a table",
   );
-  const legend = element("p", { class: "legend mono" });
+  const legend = element("p", { class: "legend mono", title: `Volume: ${OF_KNOWN_VALUE.toLowerCase()}` });
   const caption = element("p", { class: "hint" });
   const problem = element("div", { hidden: true });
   const empty = element("p", { class: "empty" }, "Loading …");
@@ -270,6 +271,7 @@ export function createCandles({ api, mint, announce, isLive }) {
           id: "volume",
           label: "Volume",
           numeric: true,
+          title: OF_KNOWN_VALUE,
           content: (row) =>
             inCurrency() === "usd" ? money(row.volume_usd) : `${amount(row.volume_sol)} SOL`,
         },

@@ -4,6 +4,7 @@ import { element, fill, foreign, link, outward, setText } from "../../lib/dom.js
 import { ago, amount, count, dateTime, exact, harmless, money, percent, price, short, slug } from "../../lib/format.js";
 import { gapWords } from "../../lib/gaps.js";
 import { gain } from "../../lib/table.js";
+import { OF_KNOWN_VALUE } from "../../lib/volume_words.js";
 import { createImage } from "./image.js";
 
 const SOURCES = {
@@ -146,7 +147,7 @@ export function createFacts({ api, mint, isLive }) {
       fact("Market cap", capPlace, "Supply times price"),
       fact("Liquidity", money(token.liquidity_usd), "In all pools where it is known, both sides"),
       fact("Supply", amount(token.supply), supplyTitle()),
-      fact("Volume 24 h", money(day?.volume_usd)),
+      fact("Volume 24 h", money(day?.volume_usd), OF_KNOWN_VALUE),
       fact("Buys / sells 24 h", day ? `${count(day.buys)} / ${count(day.sells)}` : "–", volumesTitle(day)),
       fact("Traders 24 h", count(day?.traders)),
       fact("Holders", count(token.holder_count), "Owners with a balance, as far as they were seen"),
@@ -253,7 +254,7 @@ function authority(address) {
 }
 
 function volumesTitle(day) {
-  return day ? `${money(day.buy_volume_usd)} bought, ${money(day.sell_volume_usd)} sold` : "";
+  return day ? `${money(day.buy_volume_usd)} bought, ${money(day.sell_volume_usd)} sold. ${OF_KNOWN_VALUE}` : "";
 }
 
 function fact(word, value, title = null) {

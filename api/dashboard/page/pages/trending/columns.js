@@ -3,6 +3,7 @@
 import { element, foreign, link, unseen } from "../../lib/dom.js";
 import { amount, count, exact, money, percent, price, short, slug } from "../../lib/format.js";
 import { sparkline } from "../../lib/sparkline.js";
+import { OF_KNOWN_VALUE } from "../../lib/volume_words.js";
 
 export const COLUMNS = [
   {
@@ -33,9 +34,9 @@ export const COLUMNS = [
   number("price_usd", "Price USD", price),
   number("market_cap", "Market cap", money),
   number("liquidity_usd", "Liquidity", money),
-  number("total_volume_24h", "Volume 24h", money),
-  number("buy_volume_24h", "Bought 24h", money),
-  number("sell_volume_24h", "Sold 24h", money),
+  number("total_volume_24h", "Volume 24h", money, { title: OF_KNOWN_VALUE }),
+  number("buy_volume_24h", "Bought 24h", money, { title: OF_KNOWN_VALUE }),
+  number("sell_volume_24h", "Sold 24h", money, { title: OF_KNOWN_VALUE }),
   number("buy_count", "Buys", count),
   number("sell_count", "Sells", count),
   number("holder_count", "Holders", count),

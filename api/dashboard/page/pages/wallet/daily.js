@@ -7,6 +7,7 @@ import { amount, count, money, roundMoney } from "../../lib/format.js";
 import { createPanel } from "../../lib/panel.js";
 import { createTable, gain } from "../../lib/table.js";
 import { DAY_MS } from "../../lib/times.js";
+import { OF_KNOWN_VALUE } from "../../lib/volume_words.js";
 import { gained } from "./totals.js";
 
 const RANGES = [30, 90, 365];
@@ -119,7 +120,7 @@ function tradesTable() {
     order: { column: "day", descending: true },
     columns: [
       { id: "day", label: "Day", value: (row) => dayMs(row.day), content: (row) => row.day },
-      { id: "volume", label: "Volume", numeric: true, value: (row) => row.volume_usd, content: (row) => money(row.volume_usd) },
+      { id: "volume", label: "Volume", numeric: true, title: OF_KNOWN_VALUE, value: (row) => row.volume_usd, content: (row) => money(row.volume_usd) },
       { id: "bought", label: "Bought", numeric: true, content: (row) => money(row.bought_usd) },
       { id: "sold", label: "Sold", numeric: true, content: (row) => money(row.sold_usd) },
       { id: "trades", label: "Buys / sells", numeric: true, content: (row) => `${count(row.buys)} / ${count(row.sells)}` },
