@@ -37,6 +37,10 @@ class ElementNode extends EventTarget {
     this.attributes.set(name, value);
   }
 
+  removeAttribute(name) {
+    this.attributes.delete(name);
+  }
+
   querySelector() {
     return null; // nothing has the focus
   }
@@ -65,7 +69,7 @@ globalThis.document = Object.assign(new EventTarget(), {
 globalThis.matchMedia = () => ({ matches: false });
 globalThis.requestAnimationFrame = () => 0; // nothing is drawn
 globalThis.cancelAnimationFrame = () => {};
-globalThis.localStorage = { getItem: () => null };
+globalThis.history = { replaceState() {} };
 
 /** Make an element to put a page into. */
 export function root() {

@@ -34,7 +34,7 @@ export function mount(root, { api, socket, announce, query }) {
   const isCalm = matchMedia("(prefers-reduced-motion: reduce)").matches;
   const drawEveryMs = isCalm ? DRAW_EVERY_CALM_MS : DRAW_EVERY_MS;
   const feed = new Feed(isNarrow ? MOST_ROWS_NARROW : MOST_ROWS);
-  const rate = new Rate();
+  let rate = null; // while no swaps come, how many there are is not known
   const latencies = new Latencies();
   const rendered = { at: 0, advancedAt: 0, isDirty: false, frame: 0 };
   const gaps = { count: 0, lastMs: null };
@@ -93,7 +93,7 @@ export function mount(root, { api, socket, announce, query }) {
       const nowMs = Date.now();
       const { clockOffsetMs } = socket.status;
       if (timeOf(id) - (clockOffsetMs ?? 0) < liveSinceMs) return;
-      rate.add(nowMs);
+      rate?.add(nowMs);
       if (clockOffsetMs !== null) latencies.add(nowMs, nowMs + clockOffsetMs - swap.block_time_ms);
     },
     onGap({ reason, after, before, message }) {
@@ -111,6 +111,8 @@ export function mount(root, { api, socket, announce, query }) {
         filters.setProblem(null);
         table.setEmpty("Waiting for a swap …");
       }
+      const isLive = state === "live" || (state === "refused" && confirmed !== null);
+      rate = isLive ? new Rate() : null;
       if (state !== "away" && state !== "asking") filters.setInForce(confirmed);
     },
   });
@@ -176,9 +178,10 @@ export function mount(root, { api, socket, announce, query }) {
 
   function showFigures() {
     const now = Date.now();
+    const swapsASecond = rate?.at(now) ?? null;
     const latency = latencies.at(now);
     figures.set({
-      rate: rate.at(now) === null ? "–" : amount(rate.at(now)),
+      rate: swapsASecond === null ? "–" : amount(swapsASecond),
       latency: latency === null ? "–" : `${duration(latency.median)} · ${duration(latency.p99)}`,
       trip: duration(socket.status.rttMs),
       passed: count(feed.passed),

@@ -29,6 +29,7 @@ export function createGateway({ socket, announce }) {
   let orphaned = 0;
   let delayMs = null;
   let timer = null;
+  let isOpen = false;
 
   const whole = element(
     "section",
@@ -45,6 +46,8 @@ export function createGateway({ socket, announce }) {
   const endState = socket.onState(({ state, words, rttMs }) => {
     put("state", WORDS[state] ?? state);
     put("rtt", duration(state === "open" ? rttMs : null));
+    if (isOpen && state !== "open") forget();
+    isOpen = state === "open";
     if (state === "waiting" || state === "refused") say(words);
     else if (state === "open") say("");
   });
@@ -60,12 +63,20 @@ export function createGateway({ socket, announce }) {
       if (status === "processed") delayMs = since(id);
       timer ??= setTimeout(draw, DRAW_MS);
     },
-    onGap({ message }) {
+    onGap({ reason, message }) {
+      if (reason === "epoch") forget(); // the slots of the new stream may be smaller
       if (message) say(message);
     },
   });
 
+  /** What was the newest is not known to be it any more. */
+  function forget() {
+    slots.processed = slots.confirmed = delayMs = null;
+    draw();
+  }
+
   function draw() {
+    clearTimeout(timer);
     timer = null;
     const { processed, confirmed } = slots;
     put("processed", count(processed));
