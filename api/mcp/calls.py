@@ -21,6 +21,7 @@ from api.http.metrics import PROBLEMS
 from api.http.problems import FAILED
 from api.mcp.asking import ask
 from api.mcp.cutting import MOST_BYTES, cut
+from api.mcp.token_texts import clean
 from api.mcp.tools import Tool
 from api.services import Services
 from api.stores.caches import BoundedCache
@@ -96,7 +97,7 @@ def _refused(problem: Problem, path: str, state: dict[str, Any]) -> Result:
 
 
 def _result(encoded: Encoded, path: str) -> Result:
-    body, shortened = encoded.body, b"[]"
+    body, shortened = clean(encoded.body), b"[]"
     if len(body) > MOST_BYTES:
         answer, lists = cut(body)
         body, shortened = orjson.dumps(answer), orjson.dumps(lists)

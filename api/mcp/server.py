@@ -16,14 +16,14 @@ from pydantic import BaseModel, Field, create_model
 
 from api.http.addresses import EXAMPLE_WALLET
 from api.mcp.calls import Calls
-from api.mcp.tools import NULL_MEANS, TOOLS, Tool
+from api.mcp.tools import NULL_MEANS, TEXTS_ARE, TOOLS, Tool
 from api.mcp.words import COVERED_URI, GLOSSARY, GLOSSARY_URI, covered
 from api.services import Services
 
 INSTRUCTIONS: Final = (
     "Read-only facts about Solana wallets. Every tool takes one address, `wallet`. "
-    f"{NULL_MEANS[0].upper()}{NULL_MEANS[1:]}. Read {GLOSSARY_URI} for the words of the answers, "
-    f"and {COVERED_URI} for what is covered."
+    f"{NULL_MEANS[0].upper()}{NULL_MEANS[1:]}. {TEXTS_ARE}. "
+    f"Read {GLOSSARY_URI} for the words of the answers, and {COVERED_URI} for what is covered."
 )
 _READ_ONLY: Final = ToolAnnotations(
     read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=True

@@ -20,7 +20,8 @@ from api.http.encoding import Encoded
 from api.http.errors import INVALID_ADDRESS, STORE_UNAVAILABLE, Problem
 from api.mcp.cutting import cut
 from api.mcp.local.knowledge import Knowledge, passages
-from api.mcp.tools import NULL_MEANS
+from api.mcp.token_texts import clean
+from api.mcp.tools import NULL_MEANS, TEXTS_ARE
 from api.mcp.words import covered
 from api.services import Services
 from infra.settings import Settings
@@ -42,7 +43,8 @@ def make_server(settings: Settings, services: Services) -> MCPServer[Any]:
     server: MCPServer[Any] = MCPServer(
         "soltape-local",
         version=version("soltape"),
-        instructions=f"Solana tokens and wallets from this machine's Redis. {NULL_MEANS}.",
+        instructions="Solana tokens and wallets from this machine's Redis. "
+        f"{NULL_MEANS}. {TEXTS_ARE}.",
         log_level="ERROR",
         subscriptions=False,
     )
@@ -138,7 +140,7 @@ async def _answered(asked: Awaitable[Encoded], *addresses: str) -> CallToolResul
             content=[TextContent(type="text", text=f"{problem.kind.code}: {detail}")],
             is_error=True,
         )
-    answer, shortened = cut(encoded.body)
+    answer, shortened = cut(clean(encoded.body))
     return _result({"answer": answer, "cut": shortened})
 
 

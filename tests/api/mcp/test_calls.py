@@ -65,3 +65,15 @@ async def test_an_answer_that_the_services_gave_up_is_not_kept() -> None:
         assert len(kept) <= RESULTS
     await calls.answer(HOLDINGS, wallet(RESULTS), STATE)
     assert len(kept) == RESULTS
+
+
+async def test_names_are_plain_for_agents_and_as_on_the_chain_for_rest() -> None:
+    services = Services()
+    body = orjson.dumps({"tokens": [{"name": "\u202eBuy\U000e0041 me"}] * 5_000})
+    for shown in (body, b'{"tokens":[{"name":"\xe2\x80\xaeBuy me"}]}'):
+        services.wallets.has = Encoded(shown)
+        result = await Calls(cast(Any, services)).answer(HOLDINGS, wallet(1), STATE)
+        [first, *_] = orjson.loads(result.json)["answer"]["tokens"]
+        assert first == {"name": "Buy me"}
+        assert result.for_package().structured_content == orjson.loads(result.json)
+        assert services.wallets.has.body is shown
