@@ -13,11 +13,19 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    SecretStr,
+    ValidationError,
+    ValidationInfo,
+)
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from infra.credentials import HIDDEN, hide
 from infra.local.running import addresses
+from infra.metadata_gateways import check_gateway, check_reachable
 from schemas.topics import FEWEST_SETTLED, SETTLED_COUNTS, use_settled_partitions
 
 LOOPBACK: Final = "127.0.0.1"
@@ -85,6 +93,19 @@ def _check_origin(text: str) -> str:
     return text
 
 
+_NOT_BEHIND_A_GATEWAY: Final = {
+    "metadata_ipfs_gateway": ("/ipfs", "/ipns"),
+    "metadata_arweave_gateway": ("/tx",),  # which has facts about a transaction, not its data
+}
+
+
+def _check_gateway(text: str, info: ValidationInfo) -> str:
+    check_gateway(text, _NOT_BEHIND_A_GATEWAY[info.field_name or ""])
+    if "metadata_trusted_origin" in info.data:  # else that is wrong, and reported
+        check_reachable(text, info.data["metadata_trusted_origin"])
+    return text
+
+
 def _check_protected(text: str) -> str:
     """Return an address if nobody on the way can read what is sent there; raises ValueError."""
     parts = urlsplit(text)
@@ -128,6 +149,9 @@ RedisUrl = Annotated[str, AfterValidator(_check_redis)]
 OptionalHttpUrl = Annotated[HttpUrl | None, BeforeValidator(_blank_is_none)]
 TrustedOrigin = Annotated[
     Annotated[str, AfterValidator(_check_origin)] | None, BeforeValidator(_blank_is_none)
+]
+Gateway = Annotated[
+    Annotated[HttpUrl, AfterValidator(_check_gateway)] | None, BeforeValidator(_blank_is_none)
 ]
 Issuer = Annotated[
     Annotated[HttpUrl, AfterValidator(_check_protected)] | None, BeforeValidator(_blank_is_none)
@@ -413,10 +437,11 @@ class Settings(BaseSettings):
         None,
         description="scheme://host[:port] that it may fetch from although its address is private",
     )
-    metadata_ipfs_gateway: OptionalHttpUrl = Field(
+    # Checked after the origin: they may be it.
+    metadata_ipfs_gateway: Gateway = Field(
         None, description="where ipfs:// is fetched, at /ipfs/<cid>; empty: nowhere"
     )
-    metadata_arweave_gateway: OptionalHttpUrl = Field(
+    metadata_arweave_gateway: Gateway = Field(
         None, description="where ar:// is fetched, at /<id>; empty: nowhere"
     )
     metadata_cache_mib: int = Field(
@@ -600,7 +625,7 @@ def _shown(name: str, value: str) -> str:
     """Return what of a value may be shown; of an address no more than the host."""
     if name.endswith(("_password", "_secret", "_x_token")):
         return HIDDEN
-    if name.endswith(("_endpoint", "_url")):  # providers put keys into the path, too
+    if name.endswith(("_endpoint", "_url", "_gateway")):  # providers put keys into the path, too
         scheme, between, rest = value.rpartition("://")
         host, *behind = re.split(r"[/?#]", rest.rpartition("@")[2], maxsplit=1)
         value = f"{scheme}{between}{host}" + (f"/{HIDDEN}" if any(behind) else "")

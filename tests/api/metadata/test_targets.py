@@ -8,10 +8,12 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from api.metadata.failures import Failed
 from api.metadata.public_addresses import is_public
 from api.metadata.targets import Targets
+from infra.settings import Settings
 
 CONTENT = "bafkreibm6jg3ux5qumhcn2b3flc3tyu6dmlb4xa7u5bf44yegnrjhc4yeq"
 TRANSACTION = "r8vJp1SxbrqUOyD6G4MXoyXbWTPyHqHxkZlOPxrXhNw"
@@ -94,6 +96,53 @@ def test_what_is_refused(uri):
 def test_without_a_gateway_the_setting_is_named(uri, setting):
     with pytest.raises(Failed, match=setting):
         Targets().of(uri)
+
+
+ORIGINS = st.sampled_from(
+    ["http://127.0.0.1:8080", "http://kubo", "https://own.example:8443", "http://[::1]:8080"]
+)
+GATEWAY_TEXTS = st.one_of(
+    ORIGINS,
+    st.builds(
+        "{}{}{}{}".format,
+        st.sampled_from(["http://", "HTTPS://", "https://user@", "ftp://"]),
+        st.sampled_from(
+            [
+                "gw.example",
+                "GW.Example.",
+                "bücher.example",
+                "ipfs",
+                "a..b",
+                "g$.example",
+                "10.0.0.1",
+                "1.1.1.1",
+                "own.example",
+                "[::1]",
+                "[2606:4700::1]",
+                "localhost.",
+            ]
+        )
+        | st.text(max_size=5),
+        st.sampled_from(["", ":80", ":443", ":0", ":8443", ":x"]),
+        st.sampled_from(
+            ["", "/", "/?", "/ipfs", "/ipfs/", "/a b", "/at/a/path", "/tx", "/#", "/é", "/\\x"]
+        ),
+    ),
+)
+
+
+@given(GATEWAY_TEXTS, st.none() | ORIGINS)
+def test_through_every_gateway_that_settings_accept_contents_are_asked(gateway, trusted):
+    given = {"_env_file": None, "metadata_trusted_origin": trusted}
+    with suppress(ValidationError):
+        accepted = Settings(**given, metadata_ipfs_gateway=gateway).metadata_ipfs_gateway
+        path = Targets(trusted, accepted).of(f"ipfs://{CONTENT}").path
+        assert path.endswith(f"/ipfs/{CONTENT}")
+        assert "/ipfs/ipfs/" not in path
+    with suppress(ValidationError):
+        accepted = Settings(**given, metadata_arweave_gateway=gateway).metadata_arweave_gateway
+        path = Targets(trusted, None, accepted).of(f"ar://{TRANSACTION}").path
+        assert path.endswith(f"/{TRANSACTION}")
 
 
 @given(st.text(max_size=80))
