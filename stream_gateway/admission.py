@@ -184,16 +184,16 @@ class Admission:
     async def look(self) -> None:
         """Renew all leases, and report those whose key was revoked or has another plan."""
         await self._release()
-        plans: dict[Holder, bytes] = {}
+        renewed: list[tuple[Holder, Sequence[str], bytes]] = []
         try:
             for held in self._batches():
                 runs = [(_names(holder), _lease(holder, leases)) for holder, leases in held]
                 answers = await _RENEW.run_each(self._redis, runs)
-                for (holder, _), answer in zip(held, answers, strict=True):
+                for (holder, leases), answer in zip(held, answers, strict=True):
                     if answer[0] == b"revoked":
                         self._end(holder)
                     elif answer[1] is not None:
-                        plans[holder] = answer[1]
+                        renewed.append((holder, leases, answer[1]))
         except (RedisError, OSError) as error:
             LOOKS_FAILED.inc()
             if not self._is_away:
@@ -204,8 +204,8 @@ class Admission:
             log.info("leases are renewed again")
         self._is_away = False
         # Last: a lease that is given back before the last batch might be renewed with that.
-        for holder, name in plans.items():
-            self._end_of_other_plans(holder, name.decode())
+        for holder, leases, name in renewed:
+            self._end_of_other_plans(holder, leases, name.decode())
 
     async def _credential(self, text: str, address: str) -> tuple[str, str | None]:
         """Return the fingerprint of a key or ticket, and of a session's the digest of that."""
@@ -308,10 +308,14 @@ class Admission:
             log.info("key was revoked", key_id=admitted.key_id)
             self._revoked(admitted)
 
-    def _end_of_other_plans(self, holder: Holder, plan: str) -> None:
-        """Report the connections of a key that were let in under another plan than it has."""
-        for admitted in list(self._open.get(holder, {}).values()):
-            if admitted.plan.name != plan:
+    def _end_of_other_plans(self, holder: Holder, leases: Sequence[str], plan: str) -> None:
+        """Report connections of a key that were let in under another plan than it has.
+
+        `leases` were renewed when it had that plan: later ones may know of a newer plan.
+        """
+        for lease_id in leases:
+            admitted = self._open.get(holder, {}).get(lease_id)
+            if admitted is not None and admitted.plan.name != plan:
                 self._forget(admitted)
                 log.info(
                     "plan has changed",

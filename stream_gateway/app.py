@@ -144,7 +144,7 @@ class Parts:
             recent=Recent(),
         )
         replay = Replay(self.source, self._fanout)
-        self._tracking = Tracking(store, settings, self._watched)
+        self._tracking = Tracking(store, settings, lambda: sessions.watched())
         sessions = Sessions(
             self._fanout,
             Snapshots(store),
@@ -182,11 +182,6 @@ class Parts:
             self._watch.heard()
         delay_ms = time.time() * 1000 - int(batch.entry_id.partition("-")[0])
         _DELAYS[batch.channel].observe(max(0.0, delay_ms))
-
-    def _watched(self) -> set[str]:
-        """Return the wallets whose positions are subscribed to."""
-        filters = self._fanout.filters(channels.POSITIONS.channel)
-        return {wallet for each in filters for wallet in each.wallets}
 
     def _notice(self, code: str, text: str) -> None:
         self.server.announce(messages.notice(code, text))

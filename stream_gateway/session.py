@@ -83,6 +83,23 @@ class Sessions:
         else:
             MESSAGES_IN.labels(type(request).__name__.lower()).inc()
 
+    def watched(self) -> set[str]:
+        """Return the wallets whose positions are subscribed to.
+
+        Without those of subscriptions that may still be refused: their wallets are counted first.
+        """
+        beginning = {
+            connection.filters.get(POSITIONS)
+            for connection, channels in self._beginning.items()
+            if POSITIONS in channels
+        }
+        return {
+            wallet
+            for chosen in self._fanout.filters(POSITIONS)
+            if chosen not in beginning
+            for wallet in chosen.wallets
+        }
+
     def left(self, connection: Connection) -> None:
         """Forget a client."""
         self._fanout.detach(connection)

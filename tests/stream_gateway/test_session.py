@@ -153,3 +153,16 @@ async def test_with_since_alerts_come_in_order_once_the_missed_ones_were_sent(
     await eventually_async(lambda: client.story[-1] == "since 1-0-0")
     gateway.alert(1.0)
     assert client.story == ["subscribed", "since 1-0-0", 1.0]
+
+
+async def test_wallets_are_watched_once_they_were_counted(gateway: Gateway) -> None:
+    client, other = Client(), Client()
+    gateway.redis.answers.set()
+    gateway.subscribe(other, OTHER)
+    await eventually_async(lambda: gateway.sessions.watched() == {OTHER})
+    gateway.redis.answers.clear()
+    gateway.subscribe(client, WALLET, health_below=3)
+    await asyncio.sleep(0)
+    assert gateway.sessions.watched() == {OTHER}
+    gateway.redis.answers.set()
+    await eventually_async(lambda: gateway.sessions.watched() == {OTHER, WALLET})

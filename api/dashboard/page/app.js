@@ -99,7 +99,7 @@ async function diagnose(api) {
   try {
     const { plan } = await api.get("/api/usage");
     return {
-      words: `The gateway cannot be reached, or all connections of the plan ${plan} are in use`,
+      words: `The gateway cannot be reached or is starting, or all connections of the plan ${plan} are in use`,
       isFinal: false,
     };
   } catch (failure) {

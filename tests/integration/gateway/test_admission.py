@@ -288,6 +288,41 @@ async def test_with_another_plan_connections_are_reported_once_and_come_in_under
     assert await leases(redis, others) == {kept.lease_id}
 
 
+class Between:
+    """The keys' Redis; does something once, after the next trip that renews leases."""
+
+    def __init__(self, redis):
+        self._redis = redis
+        self.then = None
+
+    async def ask(self, commands):
+        answers = await self._redis.ask(commands)
+        then, self.then = self.then, None
+        if then is not None:
+            await then()
+        return answers
+
+
+async def test_who_comes_in_under_a_new_plan_while_leases_are_renewed_stays(redis):
+    text, crowd = await made(redis), await made(redis, "enterprise")
+    between, replanned = Between(redis), []
+    doors = admission(between, replanned=replanned)
+    former = await doors.admit(text)
+    await asyncio.gather(*(doors.admit(crowd) for _ in range(1_500)))  # some trips to renew them
+    admitted = []
+
+    async def change():
+        await give(redis, text, "enterprise")
+        admitted.append(await doors.admit(text))
+
+    between.then = change
+    await doors.look()
+    assert admitted
+    assert replanned == []
+    await doors.look()
+    assert replanned == [former]
+
+
 async def test_no_lease_of_many_is_renewed_after_it_was_given_back_for_another_plan(redis):
     text = await made(redis, "enterprise")
     ended = []

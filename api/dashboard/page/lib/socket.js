@@ -18,7 +18,7 @@ const UNUSED_MS = 250; // a page goes, the next one subscribes: not worth a new 
 
 const KEY_REVOKED = 4001;
 const REASONS = {
-  1001: "The gateway is restarting",
+  1001: "The gateway is restarting, or the plan has changed",
   1006: "The connection was lost",
   4001: "The API key was revoked, or the session has ended",
   4008: "This page did not keep up with the events",
