@@ -156,6 +156,7 @@ def unpack_candles(data: bytes) -> list[Candle]:
 # Pools of a mint.
 
 _POOL: Final = Struct("<B16s16s16s16sQQQQQB")
+SHORT_PREFIX: Final = 8  # bytes of a pool's address that earlier versions filed its traders under
 
 
 @dataclass(slots=True)
@@ -173,13 +174,14 @@ class PoolFacts:
     quote_reserve_raw: int | None = None
     liquidity_lamports: int = 0  # both sides: twice the quote's
     quote_mint: str = ""  # what it trades the mint for; empty in records of earlier versions
+    traders_by_address: bool = True  # filed under its whole address; else SHORT_PREFIX bytes of it
 
 
 def pack_pool(pool: PoolFacts, quarters: bytes | bytearray) -> bytes:
     """Return the bytes of a pool and of its quarter-hour series."""
     quote_mint = base58.decode(pool.quote_mint) if pool.quote_mint else b""
     flags = (pool.reserve_raw is not None) | (pool.quote_reserve_raw is not None) << 1
-    flags |= bool(quote_mint) << 2
+    flags |= bool(quote_mint) << 2 | pool.traders_by_address << 3
     head = _POOL.pack(
         flags,
         pool.price_sol.to_bytes(16, "little"),
@@ -226,6 +228,7 @@ def unpack_pool(data: bytes) -> tuple[PoolFacts, bytes]:
         quote if flags & 2 else None,
         worth,
         base58.encode(data[end:rest]) if flags & 4 else "",
+        bool(flags & 8),
     )
     return pool, data[rest:]
 

@@ -346,7 +346,8 @@ TRADERS: Final = Key(
     "zset",
     "market",
     None,
-    "raw wallet, or 8 raw bytes of a pool and the wallet -> minute of the last trade and volume",
+    "raw wallet, or raw pool (its first 8 bytes in earlier versions) and wallet -> minute of the "
+    "last trade and volume",
 )
 ACCOUNTS: Final = Key(
     "accounts:{tag}:{mint}",

@@ -421,7 +421,7 @@ def _snapshots(expected: Markets, stored: Stored, found: Differences) -> None:
 def _traders(expected: Markets, stored: Stored, found: Differences) -> None:
     """Compare who traded when and how much, and the scores that follow from it."""
     traders = {
-        (mint, decode(pool)[:8] + decode(wallet)): minute << 27 | cents
+        (mint, decode(pool) + decode(wallet)): minute << 27 | cents
         for mint in expected.trades
         for (pool, wallet), (minute, cents) in expected.traders(mint).items()
     }

@@ -25,6 +25,7 @@ from schemas.markets import (
     PRICE_SCALE,
     QUARTER,
     QUARTERS_KEPT,
+    SHORT_PREFIX,
     Candle,
     Head,
     PoolFacts,
@@ -73,7 +74,9 @@ class Pool:
     def __init__(self, address: str, facts: PoolFacts, quarters: bytes = b"") -> None:
         self.facts = facts
         self.quarters = Series(QUARTER, QUARTERS_KEPT, quarters)
-        self.prefix = raw(address)[:8]  # before a wallet, in the mint's set of traders
+        self.prefix = raw(address)  # before a wallet, in the mint's set of traders
+        if not facts.traders_by_address:
+            self.prefix = self.prefix[:SHORT_PREFIX]
 
 
 class MintMarket:

@@ -99,7 +99,7 @@ class Series:
         _START_AND_SEEN.pack_into(self.data, at, start, traders + 1, weights + weight)
 
     def unseen(self, minute: int, weight: int) -> None:
-        """Take a trader out of the bucket of an earlier trade, if it is still kept."""
+        """Take a trader out of the bucket of an earlier trade, if it is kept and counts one."""
         data = self.data
         start = minute - minute % self.width
         low, high = 0, len(data) // SIZE
@@ -112,7 +112,7 @@ class Series:
         at = low * SIZE
         if at < len(data):
             found, traders, weights = _START_AND_SEEN.unpack_from(data, at)
-            if found == start:
+            if found == start and traders and weights >= weight:
                 _START_AND_SEEN.pack_into(data, at, start, traders - 1, weights - weight)
 
     def _append(self, start: int) -> int:

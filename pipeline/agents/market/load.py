@@ -16,7 +16,7 @@ from pipeline.domain.holders import MOST_IN_MEMORY
 from pipeline.domain.market import MintMarket, SolUsd
 from schemas.codec import CodecError, creation_from_proto, migration_from_proto, swap_from_proto
 from schemas.events import Creation, Migration, Swap
-from schemas.markets import exact_field, unpack_account, unpack_exact
+from schemas.markets import SHORT_PREFIX, exact_field, unpack_account, unpack_exact
 from schemas.proto.tape_pb2 import SlotBatch, TokenBalance
 from schemas.redis_keys import ACCOUNTS, HOLDERS, MARKET, TRADERS
 from schemas.solana.addresses import key as raw
@@ -50,7 +50,7 @@ class Need:
 
     accounts: set[bytes] = field(default_factory=set)
     owners: set[bytes] = field(default_factory=set)
-    traders: set[bytes] = field(default_factory=set)
+    traders: set[tuple[str, bytes]] = field(default_factory=set)  # pools and raw wallets
 
 
 def decode(batch: SlotBatch) -> Slot:
@@ -132,15 +132,29 @@ def needs(slots: Iterable[Slot]) -> dict[str, Need]:
                 need = found[mint] = Need()
             for event in work.events:
                 if isinstance(event, Swap):
-                    pool, wallet = raw(event.pool), raw(event.wallet)
-                    need.traders.add(wallet)
-                    need.traders.add(pool[:8] + wallet)
-                    need.owners.add(pool)
+                    need.traders.add((event.pool, raw(event.wallet)))
+                    need.owners.add(raw(event.pool))
                 else:
                     need.owners.update(raw(address) for address in _addresses(event))
             for balance in work.balances:
                 need.accounts.add(balance.account)
                 need.owners.add(raw(balance.owner))
+    return found
+
+
+def _traders(need: Need, market: MintMarket | None) -> set[bytes]:
+    """Return the members of the set of traders that are needed; None: a market not read yet.
+
+    Whether its pools are those of an earlier version is then not known: both forms are needed.
+    """
+    pools = {} if market is None else market.pools
+    found: set[bytes] = set()
+    for name, wallet in need.traders:
+        address = raw(name)
+        found |= {wallet, address + wallet}
+        pool = pools.get(name)
+        if market is None or (pool is not None and not pool.facts.traders_by_address):
+            found.add(address[:SHORT_PREFIX] + wallet)
     return found
 
 
@@ -171,14 +185,14 @@ class Loader:
                 accounts, owners, traders = (
                     list(need.accounts),
                     list(need.owners),
-                    list(need.traders),
+                    list(_traders(need, None)),
                 )
             else:
                 # Not by `set - keys`, which goes through all of the keys.
                 holders, known = market.holders, market.traders.known
                 accounts = [each for each in need.accounts if each not in holders.accounts]
                 owners = [each for each in need.owners if each not in holders.owners]
-                traders = [each for each in need.traders if each not in known]
+                traders = [each for each in _traders(need, market) if each not in known]
             self._ask_details(round_, mint, loaded, accounts, owners, traders)
         await round_.run()
         # Only now: a failed round leaves nothing half known.

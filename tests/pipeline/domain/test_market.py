@@ -54,7 +54,7 @@ def market() -> MintMarket:
     made = MintMarket(MINT)
     for owner in (CREATOR, WALLET, CURVE, POOL):
         made.holders.owners[raw(owner)] = 0
-    for pool in (b"", raw(CURVE)[:8], raw(POOL)[:8]):
+    for pool in (b"", raw(CURVE), raw(POOL)):
         made.traders.known[pool + raw(WALLET)] = None
     made.begin_slot(1, T0_MS, (150, 1))
     return made

@@ -32,7 +32,7 @@ def trade(
     """Let a wallet trade in pools, one a slot."""
     for pool in pools:
         market.holders.owners.setdefault(raw(address(pool)), 0)
-        for member in (raw(wallet), raw(address(pool))[:8] + raw(wallet)):
+        for member in (raw(wallet), raw(address(pool)) + raw(wallet)):
             market.traders.known.setdefault(member, None)
         slot = market.head.slot + 1
         market.begin_slot(slot, at_ms, (150, 1))
@@ -67,6 +67,30 @@ def test_a_pool_that_is_idle_gives_way_and_begins_anew(swap: Callable[..., Swap]
     figures = window(market.pools[address(0)].quarters.data, later_ms // 60_000, DAY)
     assert (figures.traders, figures.buys) == (2, 2)
     assert address(1) not in market.pools
+
+
+def test_pools_of_like_addresses_count_their_traders_apart(swap: Callable[..., Swap]) -> None:
+    """Anybody can make two addresses that begin alike."""
+    market, wallets = MintMarket(MINT), [address("one"), address("other")]
+    pools = [text(b"12345678" + bytes([number]) * 24) for number in (1, 2)]
+    minute = T0_MS // 60_000
+    market.begin_slot(1, T0_MS, (150, 1))
+    for pool in pools:
+        market.holders.owners[raw(pool)] = 0
+        for wallet in wallets:
+            for member in (raw(wallet), raw(pool) + raw(wallet)):
+                market.traders.known.setdefault(member, None)
+    for pool in pools:
+        for wallet in wallets:
+            market.swap(
+                swap(
+                    MINT, WSOL, 10**9, 10**9, pool=pool, wallet=wallet,
+                    sol_value_lamports=10**9, usd_value_micros=150 * 10**6,
+                )
+            )  # fmt: skip
+    for pool in pools:
+        assert window(market.pools[pool].quarters.data, minute, DAY).traders == 2
+    assert window(market.quarters.data, minute, DAY).traders == 2
 
 
 def test_a_migration_to_a_pool_that_has_traded_moves_the_price(swap: Callable[..., Swap]) -> None:

@@ -82,6 +82,17 @@ def test_a_trader_weighs_with_all_since_a_day_without_pause() -> None:
     assert window(quarters.data, 40_000, 1440).weight == weight(5_000)
 
 
+def test_a_bucket_loses_no_trader_that_it_does_not_have() -> None:
+    quarters = Series(15, QUARTERS_KEPT)
+    quarters.add(30_000, is_buy=True, lamports=1, usd_micros=1, close_sol=1, close_usd=1)
+    for seen, unseen, traders in ((None, 0, 0), (100, 200, 1), (None, 100, 0)):
+        if seen is not None:
+            quarters.seen(weight(seen))
+        quarters.unseen(30_000, weight(unseen))
+        figures = window(quarters.data, 30_000, 1440)
+        assert (figures.traders, figures.weight) == (traders, traders * weight(100))
+
+
 @given(st.integers(0, 2 * CAP_CENTS), st.integers(0, 2 * CAP_CENTS))
 def test_weight_grows_with_the_logarithm_up_to_the_cap(one: int, other: int) -> None:
     small, large = sorted((one, other))
