@@ -17,6 +17,7 @@ from pipeline.chaos.truth import Slot
 from schemas.solana.base58 import decode
 
 FUZZY: Final = "raydium-cpmm"  # its event does not say what of the fee stays in the vault
+BETWEEN_WALLETS: Final = ("jupiter-rfq",)  # who is named as the pool holds for itself
 CURVES: Final = ("pump-fun", "raydium-launchlab", "meteora-dbc")
 PROGRAM: Final = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA"
 PROGRAM_2022: Final = "TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb"
@@ -134,7 +135,8 @@ class Markets:
                 token["decimals"] = swap["decimals"]
                 if swap["dex"] in CURVES:
                     token["platform"] = token["platform"] or swap["platform"]
-                self.holders[mint].pools.add(swap["pool"])
+                if swap["dex"] not in BETWEEN_WALLETS:
+                    self.holders[mint].pools.add(swap["pool"])
                 self._seen(mint, slot)
             for creation in tx.creations:
                 self._created(slot, creation)

@@ -61,10 +61,10 @@ def movements(tx: Tx) -> dict[tuple[str, str], Movement]:
 def vaults_of(tx: Tx) -> set[str]:
     """Return the accounts that a transaction shows to be vaults: of pools that its events name.
 
-    Where a leg moved its pool's sides, and whatever such a pool itself owns.
+    Where a leg moved its pool's sides, and whatever such a pool itself owns, unless it signed.
     """
     traded = {swap["pool"] for swap in tx.swaps}
-    named = tx.pools
+    named = tx.pools.difference(tx.flow["signers"])
     return {
         account
         for account, owner, _, _, _, _, pool in tx.flow["tokens"]

@@ -1,7 +1,8 @@
 """Who holds a token: exact balances by account, summed by owner, and the largest of them.
 
 Not holders: vaults of pools and curves (an account once seen as one stays one), accounts owned by
-a pool or curve of the token, and addresses whose keys nobody has. An account is known from the
+a pool or curve of the token, and addresses whose keys nobody has. A maker that a swap names in
+place of a pool (`MAKERS`) is a wallet, and holds. An account is known from the
 first transaction on in which we see its balance change; what transactions outside the subscribed
 programs did to it is unknown until then. Balances are absolute, so nothing adds up wrongly.
 
@@ -21,6 +22,7 @@ from schemas.markets import BURNED, EXACT_BELOW, Account
 TOP: Final = 100
 MOST_IN_MEMORY: Final = 300
 MAX_POOLS: Final = 256
+MAKERS: Final = frozenset({"jupiter-rfq"})  # venues whose pool is the wallet of a maker
 
 
 class Ranking:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pipeline.domain import curve, trending
 from pipeline.domain.candles import Bar, extend
-from pipeline.domain.holders import Holders
+from pipeline.domain.holders import MAKERS, Holders
 from pipeline.domain.pool_trade import Trade, trade_of
 from pipeline.domain.price import MintPrice
 from pipeline.domain.rolling import Series, Traders
@@ -342,7 +342,8 @@ class MintMarket:
         """Return the pool of a swap; None while there is no room for another one."""
         pool = self.pools.get(swap.pool)
         if pool is None:
-            self.holders.exclude(raw(swap.pool))
+            if swap.dex not in MAKERS:
+                self.holders.exclude(raw(swap.pool))
             if len(self.pools) >= MAX_POOLS and not self._drop_idle_pool():
                 return None
             pool = self.pools[swap.pool] = Pool(swap.pool, PoolFacts(swap.dex))

@@ -203,6 +203,16 @@ def test_holders_are_neither_vaults_nor_pools():
     assert markets.candles["coin", 60, (NOON_MS + 400) // 60_000 * 60].buys == 1
 
 
+def test_a_maker_who_signs_holds_what_a_pool_would_not():
+    valuer, markets = Valuer(), Markets()
+    fill = swap("a", "buy", 40, 400) | {"dex": "jupiter-rfq", "pool": "m"}
+    each = slot(1, fill, tokens=[("m-coin", "m", "coin", 6, 90, 50, None)])
+    each.transactions[0].flow["signers"] = ["m", "a"]
+    valuer.slot(each)
+    markets.slot(each, None)
+    assert markets.holders["coin"].by_owner() == {"a": 40, "m": 50}
+
+
 def test_a_token_is_of_the_platform_that_its_creation_then_its_curve_then_its_migration_names():
     def launch(platform: str, at: int, **fields: Any) -> dict[str, Any]:
         return {"event_index": at, "mint": "coin", "platform": platform, **fields}

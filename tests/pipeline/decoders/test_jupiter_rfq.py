@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from pipeline.decoding.decode import Reason, decode_update
+from pipeline.domain.holders import MAKERS
 from schemas.events import Side, Swap
 from schemas.money import WSOL
 from schemas.solana.addresses import key
@@ -39,6 +40,7 @@ def test_a_taker_swaps_with_a_maker(sells: bool) -> None:
     (swap,) = decoded.events
     assert isinstance(swap, Swap)
     assert (swap.wallet, swap.pool) == (address("taker"), address("maker"))
+    assert swap.dex in MAKERS
     assert (swap.side, swap.mint) == (Side.SELL if sells else Side.BUY, address("coin"))
     assert {swap.amount_raw, swap.quote_amount_raw} == {300, 500}
     assert swap.amount_raw == (300 if sells else 500)

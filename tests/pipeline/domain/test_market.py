@@ -168,6 +168,20 @@ def test_pools_and_vaults_are_no_holders_and_the_creators_part_is_known(
     assert len(market.holders.accounts) == 5
 
 
+@pytest.mark.parametrize(("dex", "holders"), [("jupiter-rfq", 2), ("pump-swap", 1)])
+def test_who_fills_requests_for_quotes_holds_and_a_pool_does_not(
+    market: MintMarket, bought: Callable[..., Swap], dex: str, holders: int
+) -> None:
+    hold(market, address("a"), POOL, 900)
+    hold(market, address("b"), WALLET, 100)
+    market.swap(bought(dex=dex, pool=POOL))
+    hold(market, address("a"), POOL, 800)
+    hold(market, address("b"), WALLET, 200)
+    market.end_slot()
+    assert market.head.holder_count == holders
+    assert market.holders.top_raw(10) == (1000 if holders == 2 else 200)
+
+
 def test_a_migration_empties_the_curve_and_says_where_to(
     market: MintMarket, bought: Callable[..., Swap]
 ) -> None:
