@@ -281,7 +281,14 @@ class Pool(TypedDict):
             "So11111111111111111111111111111111111111112",
         ),
     ]
-    price_sol: Annotated[float | None, about("SOL for a whole token in this pool", 1.2e-7)]
+    price_sol: Annotated[
+        float | None,
+        about(
+            "SOL for a whole token in this pool, by its last swap above dust; null: there was none "
+            "of known value",
+            1.2e-7,
+        ),
+    ]
     price_usd: Annotated[float | None, about("the same in dollars, at that time", 1.8e-5)]
     reserve_raw: Annotated[
         str | None, about("of the token; null: the venue does not say", "206900000000000")

@@ -13,7 +13,7 @@ from pipeline.domain import curve, trending
 from pipeline.domain.candles import Bar, extend
 from pipeline.domain.holders import MAKERS, Holders
 from pipeline.domain.pool_trade import Trade, trade_of
-from pipeline.domain.price import MintPrice
+from pipeline.domain.price import SHOWS_NO_PRICE, MintPrice
 from pipeline.domain.rolling import Series, Traders
 from schemas.amounts import LAMPORTS, human
 from schemas.events import Creation, Migration, Side, Swap
@@ -148,8 +148,10 @@ class MintMarket:
         minute = self.head.time_ms // 60_000
         trade = trade_of(swap)
         if trade is not None:
-            self.price.apply(trade)
+            verdict = self.price.apply(trade)
             self._reprice(swap.decimals)
+            if verdict in SHOWS_NO_PRICE:
+                trade = None
         if self.token.decimals is None:
             self.token.decimals, self.token_changed = swap.decimals, True
         if swap.platform and not self.head.is_launched:
@@ -316,11 +318,14 @@ class MintMarket:
         return min(price_sol * dollars // sols, MAX_PRICE)
 
     def _traded_in(self, pool: Pool, swap: Swap, trade: Trade | None, wallet: bytes) -> None:
-        """Take a swap into the figures of its pool."""
+        """Take a swap into the figures of its pool; `trade` is None where it shows no price.
+
+        Then price and liquidity stay: anybody can trade a unit, whose value rounds to anything.
+        """
         minute = self.head.time_ms // 60_000
         usd_micros = swap.usd_value_micros or 0
         facts = pool.facts
-        if trade is not None and trade.amount_raw and swap.amount_raw:
+        if trade is not None:
             worth, amount_raw = trade.spot or (trade.lamports, trade.amount_raw)
             facts.price_sol = scaled(worth, amount_raw, swap.decimals)
             facts.price_usd = self._in_dollars(facts.price_sol)

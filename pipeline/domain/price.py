@@ -65,6 +65,9 @@ class Verdict(StrEnum):
     LATE = "late"
 
 
+SHOWS_NO_PRICE: Final = frozenset({Verdict.DUST, Verdict.IMPOSSIBLE})
+
+
 class Pool:
     """What is known of one pool of the token."""
 

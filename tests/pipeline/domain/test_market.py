@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from hashlib import sha256
 
 import pytest
@@ -239,6 +240,44 @@ def test_prices_of_a_market_and_of_its_pool(
     assert (facts.first_sol, facts.first_usd) == (each, 150 * each)
     assert market.head.first_usd == 150 * each
     assert (facts.slot, facts.time_ms, facts.quote_mint) == (2, T0_MS, WSOL)
+
+
+DUST = [
+    {"sol_value_lamports": 9_999},
+    {"amount_raw": 99},
+    {"sol_value_lamports": 0},
+    {"amount_raw": 0},
+    {"sol_value_lamports": 10**18},
+]
+
+
+@pytest.mark.parametrize("dust", DUST)
+def test_what_shows_no_price_leaves_that_of_the_pool_and_its_liquidity(
+    market: MintMarket, bought: Callable[..., Swap], dust: dict[str, int]
+) -> None:
+    market.swap(bought(quote_reserve_raw=3 * SOL))
+    facts = market.pools[CURVE].facts
+    before = replace(facts, quote_reserve_raw=5 * SOL)
+    market.swap(bought(quote_reserve_raw=5 * SOL, **dust))
+    market.end_slot()
+    assert facts == before
+    assert market.head.liquidity_lamports == facts.liquidity_lamports == 6 * SOL
+    day = window(market.pools[CURVE].quarters.data, MINUTE_0, 24 * 60)
+    assert (day.buys, day.traders) == (2, 1)
+    assert day.buy_lamports == SOL + dust.get("sol_value_lamports", SOL)
+
+
+@pytest.mark.parametrize("dust", DUST)
+def test_a_pool_that_saw_dust_alone_has_no_price_until_a_real_trade(
+    market: MintMarket, bought: Callable[..., Swap], dust: dict[str, int]
+) -> None:
+    market.swap(bought(quote_reserve_raw=3 * SOL, **dust))
+    facts = market.pools[CURVE].facts
+    assert (facts.price_sol, facts.price_usd, facts.first_sol, facts.first_usd) == (0, 0, 0, 0)
+    assert not facts.liquidity_lamports
+    market.swap(bought(amount_raw=100, sol_value_lamports=10_000, quote_reserve_raw=3 * SOL))
+    assert facts.price_sol == facts.first_sol == scaled(10_000, 100, 6)
+    assert facts.liquidity_lamports == 6 * 10_000
 
 
 def test_reserves_that_a_swap_does_not_state_stay(

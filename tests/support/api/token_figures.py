@@ -23,6 +23,7 @@ PROGRAM_2022 = text(TOKEN_2022_PROGRAM)
 NFT = Coin("Meteora Position NFT", "MPN", "", 1)  # of a position, minted when it is opened
 DAY_MIN = 1_440
 QUARTER_MIN = 15
+DUST_LAMPORTS, DUST_RAW = 10_000, 100  # a trade below either shows no price and no depth
 PUMP_FUN_FOR_SALE_RAW = 793_100_000_000_000  # of each coin, before it migrates
 TRADER = (
     *("bought_raw", "bought_usd_micros", "sold_raw", "sold_usd_micros", "held_raw"),
@@ -202,7 +203,10 @@ class TokenFigures:
     def liquidity_lamports(self, mint: str) -> int | None:
         """Return what pools hold, both sides, where that can be said without a price."""
         last = {
-            trade.swap["pool"]: trade.swap for trade in self._known.markets.trades.get(mint, [])
+            trade.swap["pool"]: trade.swap
+            for trade in self._known.markets.trades.get(mint, [])
+            if trade.swap["amount_raw"] >= DUST_RAW
+            and (trade.swap["sol_value_lamports"] or 0) >= DUST_LAMPORTS
         }
         simple = all(
             swap["quote_mint"] == SOL
