@@ -303,7 +303,7 @@ class Between:
         return answers
 
 
-async def test_who_comes_in_under_a_new_plan_while_leases_are_renewed_stays(redis):
+async def test_a_client_that_enters_under_a_new_plan_while_leases_are_renewed_stays(redis):
     text, crowd = await made(redis), await made(redis, "enterprise")
     between, replanned = Between(redis), []
     doors = admission(between, replanned=replanned)
