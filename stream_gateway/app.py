@@ -8,6 +8,7 @@ import signal
 import socket
 import time
 from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any, Final
 
 import structlog
@@ -44,6 +45,7 @@ log = structlog.get_logger(__name__)
 
 # Most of what a delivery makes is gone when it ends, so collections find little.
 _GC_THRESHOLDS: Final = (50_000, 20, 50)
+_OPEN_WITHIN_S: Final = 5.0
 _STATUS: Final = channels.STATUS
 _DELAYS: Final = {channel: DELAY.labels(channel.channel) for channel in channels.ALL}
 
@@ -109,7 +111,7 @@ class Gateway:
         self._parts = parts
         running = [
             asyncio.create_task(each, name=name)
-            for name, each in {**parts.run(), "server": parts.server.serve(listener)}.items()
+            for name, each in {**parts.run(), "server": _open(listener, parts)}.items()
         ]
         stopping = asyncio.create_task(stop.wait())
         try:
@@ -124,6 +126,17 @@ class Gateway:
                 task.cancel()
             await asyncio.gather(*running, stopping, return_exceptions=True)
             await parts.admission.aclose()
+
+
+async def _open(listener: socket.socket, parts: Parts) -> None:
+    """Serve clients once the source is ready, or after some seconds, to answer that it is not.
+
+    So a process that waits for the port, as `soltape up` does, can connect once it is open.
+    """
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_OPEN_WITHIN_S):
+            await parts.source.ready.wait()
+    await parts.server.serve(listener)
 
 
 class Parts:

@@ -454,6 +454,23 @@ async def test_while_redis_is_away_no_client_is_admitted_and_open_connections_st
     assert "Traceback" not in gateway.said()
 
 
+async def first_answer(gateway, key):
+    """What the first client gets once the port is open."""
+    return await without_error_async(
+        lambda: asyncio.to_thread(asked, gateway, f"/ws?api_key={key}", UPGRADE),
+        ConnectionRefusedError,
+    )
+
+
+async def test_the_port_opens_when_clients_are_admitted(tmp_path, valkey_port):
+    with running_gateway(tmp_path, valkey_port) as gateway:
+        key = await asyncio.to_thread(gateway.key)
+        for _ in range(3):
+            await asyncio.to_thread(gateway.stop)
+            gateway.begin()
+            assert (await first_answer(gateway, key)).status == 101
+
+
 async def test_no_client_is_admitted_before_the_gateway_has_read_the_streams(tmp_path, valkey_port):
     """What is published meanwhile goes to memory only: a subscriber would miss it without a gap."""
     port = free_port()
@@ -466,10 +483,7 @@ async def test_no_client_is_admitted_before_the_gateway_has_read_the_streams(tmp
             await asyncio.to_thread(gateway.stop)
             store.kill()
             gateway.begin()
-            answer = await without_error_async(
-                lambda: asyncio.to_thread(asked, gateway, f"/ws?api_key={key}", UPGRADE),
-                ConnectionRefusedError,
-            )
+            answer = await first_answer(gateway, key)
             assert (answer.status, answer.headers["retry-after"]) == (503, "1")
             problem(answer, "starting")
             assert (await asyncio.to_thread(asked, gateway, "/health/live")).status == 200
