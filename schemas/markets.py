@@ -172,7 +172,7 @@ class PoolFacts:
     time_ms: int = 0
     reserve_raw: int | None = None
     quote_reserve_raw: int | None = None
-    liquidity_lamports: int = 0  # both sides: twice the quote's
+    liquidity_lamports: int | None = None  # both sides: twice the quote's; None: not known
     quote_mint: str = ""  # what it trades the mint for; empty in records of earlier versions
     traders_by_address: bool = True  # filed under its whole address; else SHORT_PREFIX bytes of it
 
@@ -182,6 +182,7 @@ def pack_pool(pool: PoolFacts, quarters: bytes | bytearray) -> bytes:
     quote_mint = base58.decode(pool.quote_mint) if pool.quote_mint else b""
     flags = (pool.reserve_raw is not None) | (pool.quote_reserve_raw is not None) << 1
     flags |= bool(quote_mint) << 2 | pool.traders_by_address << 3
+    flags |= (pool.liquidity_lamports is not None) << 4
     head = _POOL.pack(
         flags,
         pool.price_sol.to_bytes(16, "little"),
@@ -192,14 +193,17 @@ def pack_pool(pool: PoolFacts, quarters: bytes | bytearray) -> bytes:
         pool.time_ms,
         pool.reserve_raw or 0,
         pool.quote_reserve_raw or 0,
-        pool.liquidity_lamports,
+        pool.liquidity_lamports or 0,
         len(pool.dex.encode()),
     )
     return head + pool.dex.encode() + quote_mint + quarters
 
 
 def unpack_pool(data: bytes) -> tuple[PoolFacts, bytes]:
-    """Return a pool and its series; raises struct.error for too few bytes."""
+    """Return a pool and its series; raises struct.error for too few bytes.
+
+    Earlier versions wrote a liquidity that is not known as 0, so their 0 is read as not known.
+    """
     (
         flags,
         price_sol,
@@ -226,7 +230,7 @@ def unpack_pool(data: bytes) -> tuple[PoolFacts, bytes]:
         time_ms,
         reserve if flags & 1 else None,
         quote if flags & 2 else None,
-        worth,
+        worth if flags & 16 or worth else None,
         base58.encode(data[end:rest]) if flags & 4 else "",
         bool(flags & 8),
     )
@@ -310,7 +314,7 @@ class Head:
     holder_count: int = 0
     snapshot_min: int = 0  # of the last snapshot of the holders
     is_launched: bool = False  # on a launch platform
-    liquidity_lamports: int | None = None  # of all pools, both sides; None: none reports it
+    liquidity_lamports: int | None = None  # of all pools, both sides; None: known of none
 
 
 class HeadFigures(NamedTuple):

@@ -99,19 +99,13 @@ async def pools(stores: Stores, reader: TokenReader, gaps: GapReader, mint: str)
     tokens = await reader.read((mint,))
     found = _known(tokens, mint)
     read = _read_pools_of_sol(stores, reader) if mint == SOL_MINT else _read_pools(stores, found)
-    listed = []
-    for pool in await read:
-        lamports = pool.facts.liquidity_lamports if pool.discloses_liquidity else None
-        listed.append((lamports or 0, pool, lamports))
-    listed.sort(key=lambda each: (-each[0], each[1].address))
+    listed = sorted(await read, key=_deepest_first)
     return {
         "mint": mint,
         "name": found.about["name"],
         "symbol": found.about["symbol"],
         "decimals": found.decimals,
-        "pools": [
-            _pool_answer(pool, lamports, found, tokens) for _, pool, lamports in listed[:MAX_POOLS]
-        ],
+        "pools": [_pool_answer(pool, found, tokens) for pool in listed[:MAX_POOLS]],
         "as_of_slot": tokens.as_of_slot,
         "as_of_ms": tokens.as_of_ms,
         "gaps": (await gaps.read()).of_tokens([mint]),
@@ -220,10 +214,9 @@ class _Pool(NamedTuple):
     quarters: bytes
     is_mirrored: bool = False  # seen from its quote: buys and sells change places
 
-    @property
-    def discloses_liquidity(self) -> bool:
-        side = self.facts.reserve_raw if self.is_mirrored else self.facts.quote_reserve_raw
-        return side is not None
+
+def _deepest_first(pool: _Pool) -> tuple[int, str]:
+    return -(pool.facts.liquidity_lamports or 0), pool.address
 
 
 async def _read_pools_of_sol(stores: Stores, reader: TokenReader) -> list[_Pool]:
@@ -280,9 +273,9 @@ async def _read_pools(stores: Stores, found: Token) -> list[_Pool]:
     return [_Pool(name, *unpack_pool(value)) for name, value in packed.items()]
 
 
-def _pool_answer(pool: _Pool, lamports: int | None, found: Token, tokens: Tokens) -> PoolAnswer:
+def _pool_answer(pool: _Pool, found: Token, tokens: Tokens) -> PoolAnswer:
     facts = pool.facts
-    liquidity_sol = sol(lamports)
+    liquidity_sol = sol(facts.liquidity_lamports)
     reserve_raw = facts.reserve_raw
     day = _day(pool.quarters, tokens.now_ms)
     return {
@@ -293,7 +286,7 @@ def _pool_answer(pool: _Pool, lamports: int | None, found: Token, tokens: Tokens
         "price_usd": whole(facts.price_usd),
         "reserve_raw": text(reserve_raw),
         "reserve": None if reserve_raw is None else human(reserve_raw, found.decimals),
-        "liquidity_lamports": text(lamports),
+        "liquidity_lamports": text(facts.liquidity_lamports),
         "liquidity_sol": liquidity_sol,
         "liquidity_usd": _in_dollars(liquidity_sol, tokens),
         "last_trade_slot": facts.slot,

@@ -219,7 +219,7 @@ class MintMarket:
             self._launched(migration.platform)
         if migration.pool:
             self.holders.exclude(raw(migration.pool))
-        if left := self.pools.get(migration.from_pool):
+        if (left := self.pools.get(migration.from_pool)) and left.facts.liquidity_lamports:
             left.facts.liquidity_lamports = 0
             self.changed_pools.add(migration.from_pool)
 
@@ -292,11 +292,10 @@ class MintMarket:
         )
 
     def _liquidity_lamports(self) -> int | None:
-        """Return the liquidity of all pools that disclose it, both sides; None where none does."""
-        pools = [pool.facts for pool in self.pools.values()]
-        if all(facts.quote_reserve_raw is None for facts in pools):
-            return None
-        return min(sum(facts.liquidity_lamports for facts in pools), MAX_VOLUME)
+        """Return the liquidity of all pools where it is known, both sides; None where it is not."""
+        each = [pool.facts.liquidity_lamports for pool in self.pools.values()]
+        known = [lamports for lamports in each if lamports is not None]
+        return min(sum(known), MAX_VOLUME) if known else None
 
     def _launched(self, platform: str) -> None:
         self.token.platform = self.token.platform or platform

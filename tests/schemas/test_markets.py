@@ -87,22 +87,35 @@ def test_equal_markets_are_equal_bytes() -> None:
     assert pack_cold(one) == pack_cold(other)
 
 
-@given(st.sampled_from(["", WSOL, USDC]), st.booleans(), st.booleans(), st.binary(max_size=200))
+@given(
+    st.sampled_from([None, 7]),
+    st.sampled_from([None, 0, 9]),
+    st.sampled_from(["", WSOL, USDC]),
+    st.booleans(),
+    st.binary(max_size=200),
+)
 def test_a_pool_comes_back_with_its_quote(
-    quote_mint: str, has_reserves: bool, traders_by_address: bool, quarters: bytes
+    reserve_raw: int | None,
+    liquidity_lamports: int | None,
+    quote_mint: str,
+    traders_by_address: bool,
+    quarters: bytes,
 ) -> None:
     pool = PoolFacts(
-        "pump-swap", 3, 4, 1, 2, 5, 6, 7 if has_reserves else None, None, 9, quote_mint,
+        "pump-swap", 3, 4, 1, 2, 5, 6, reserve_raw, None, liquidity_lamports, quote_mint,
         traders_by_address,
     )  # fmt: skip
     assert unpack_pool(pack_pool(pool, quarters)) == (pool, quarters)
 
 
-def test_a_pool_of_before_has_no_quote_and_short_names_of_traders() -> None:
-    """Its record is the same without the quote's 32 bytes."""
-    pool = PoolFacts("orca", 3, 4, 1, 2, 5, 6, 7, 8, 9, USDC)
+@pytest.mark.parametrize(("lamports", "known"), [(9, 9), (0, None)])
+def test_a_pool_of_before_has_no_quote_and_short_names_of_traders(
+    lamports: int, known: int | None
+) -> None:
+    """Its record is the same without the quote's 32 bytes; 0 lamports may have been unknown."""
+    pool = PoolFacts("orca", 3, 4, 1, 2, 5, 6, 7, 8, lamports, USDC)
     packed = pack_pool(pool, b"series")
     at = packed.index(b"orca") + 4
     before = bytes([packed[0] & 3]) + packed[1:at] + packed[at + 32 :]
-    first = replace(pool, quote_mint="", traders_by_address=False)
+    first = replace(pool, quote_mint="", liquidity_lamports=known, traders_by_address=False)
     assert unpack_pool(before) == (first, b"series")

@@ -221,6 +221,27 @@ def test_liquidity_is_that_of_all_pools_that_disclose_it(
     assert market.head.liquidity_lamports == MAX_VOLUME
 
 
+def test_liquidity_in_a_quote_of_unknown_worth_is_not_known(
+    market: MintMarket, bought: Callable[..., Swap]
+) -> None:
+    unpriced = {"sol_value_lamports": None, "usd_value_micros": None, "quote_reserve_raw": 10**12}
+    market.swap(bought(pool=POOL, **unpriced))
+    market.end_slot()
+    assert market.head.liquidity_lamports is None
+    assert market.pools[POOL].facts.liquidity_lamports is None
+    market.swap(bought(quote_reserve_raw=3 * SOL))
+    market.end_slot()
+    assert market.head.liquidity_lamports == 6 * SOL
+    market.swap(bought(**unpriced))
+    market.end_slot()
+    assert market.head.liquidity_lamports == 6 * SOL  # as it was last known
+    market.begin_slot(3, T0_MS + 9, (150, 1))
+    market.migrated(migration(from_pool=POOL))
+    market.end_slot()
+    assert market.pools[POOL].facts.liquidity_lamports is None
+    assert market.head.liquidity_lamports == 6 * SOL
+
+
 def test_prices_of_a_market_and_of_its_pool(
     market: MintMarket, bought: Callable[..., Swap]
 ) -> None:
@@ -274,7 +295,7 @@ def test_a_pool_that_saw_dust_alone_has_no_price_until_a_real_trade(
     market.swap(bought(quote_reserve_raw=3 * SOL, **dust))
     facts = market.pools[CURVE].facts
     assert (facts.price_sol, facts.price_usd, facts.first_sol, facts.first_usd) == (0, 0, 0, 0)
-    assert not facts.liquidity_lamports
+    assert facts.liquidity_lamports is None
     market.swap(bought(amount_raw=100, sol_value_lamports=10_000, quote_reserve_raw=3 * SOL))
     assert facts.price_sol == facts.first_sol == scaled(10_000, 100, 6)
     assert facts.liquidity_lamports == 6 * 10_000

@@ -290,7 +290,13 @@ async def test_sol_and_the_dollar_coins(chain: Any, client: httpx.AsyncClient) -
 
 async def test_pools_deepest_first(chain: Any, client: httpx.AsyncClient) -> None:
     mint, wallet, other, shallow, deep, silent = (chain.address() for _ in range(6))
-    chain.create(mint)
+    strange, coin, unpriced = (chain.address() for _ in range(3))
+    for each in (mint, strange):
+        chain.create(each)
+    chain.trade(
+        strange, wallet, Side.BUY, 10**12, 10**9, pool=unpriced, quote_mint=coin,
+        quote_decimals=6, sol_value_lamports=None, usd_value_micros=None, quote_reserve_raw=10**11,
+    )  # fmt: skip
     for pool, quote in ((shallow, 10**9), (deep, 10**11), (silent, None)):
         chain.trade(
             mint, wallet, Side.BUY, 10**12, 10**9, pool=pool, dex="raydium-amm-v4",
@@ -311,6 +317,10 @@ async def test_pools_deepest_first(chain: Any, client: httpx.AsyncClient) -> Non
     token = await body_of(client, f"/api/tokens/{mint}")
     assert (token["liquidity_sol"], token["day"]["traders"]) == (202.0, 2)
     assert (token["day"]["buys"], token["day"]["sells"]) == (3, 1)
+    [pool] = (await body_of(client, f"/api/tokens/{strange}/pools"))["pools"]
+    for answer in (pool, await body_of(client, f"/api/tokens/{strange}")):
+        for name in ("liquidity_lamports", "liquidity_sol", "liquidity_usd"):
+            assert answer[name] is None
 
 
 async def test_a_market_at_rest_is_answered_from_clickhouse(
