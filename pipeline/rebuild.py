@@ -45,6 +45,9 @@ from schemas.rows import (
     COLD_MARKETS,
     COLD_POSITIONS,
     COLD_WALLETS,
+    LOT_MATCHES,
+    POSITIONS,
+    WALLET_DAYS,
     Table,
 )
 from schemas.rows import GAPS as GAP_ROWS
@@ -108,7 +111,9 @@ def rebuild(
 
     A partition without a checkpoint, and any with --from-log, is computed from the log's first
     message. Where the log no longer has the beginning of the tape that is refused: with
-    --accept-loss the slots that are missing become a gap, which health and answers name.
+    --accept-loss the slots that are missing become a gap, which health and answers name. The
+    history of wallets then begins with the log as well: their days, positions and matches of lots
+    from before are deleted from ClickHouse. Swaps, funding and perp changes stay.
 
     What the log no longer has of accounts is asked of the chain again: until then wallets are
     not complete, and say so.
@@ -306,6 +311,8 @@ class Rebuild:
         await asyncio.to_thread(self._forget_rows)
         mark = Watermark(0, -1, 0)
         if first or was_raised:
+            if self._books.group == pnl.GROUP:
+                await asyncio.to_thread(self._forget_history)
             # Of an offset that no log has: what is missing before the first message is a gap.
             mark = Watermark(await asyncio.to_thread(self._slot_before_tape), -2, 0)
         await restore.finish(self._redis, self._books, mark, _now_ms())
@@ -326,6 +333,17 @@ class Rebuild:
             self._forget_addresses(COLD_MARKETS, "mint", SETTLED_BY_MINT)
         elif self._books.group == accounts.GROUP:
             self._forget_addresses(ACCOUNTS, "address", SETTLED_ACCOUNTS)
+
+    def _forget_history(self) -> None:
+        """Delete what former books wrote of the wallets: their sums and lots began earlier.
+
+        The log does not replace all of it, and the difference of two rows of a position would be
+        one between two countings. Rows that are written from here on are not deleted.
+        """
+        where = "CRC32(wallet) % {count:UInt32} = {number:UInt32}"  # as Topic.partition
+        parameters = {"count": SETTLED_BY_WALLET.partitions, "number": self._place.partition}
+        for table in (POSITIONS, WALLET_DAYS, LOT_MATCHES):
+            self._delete(table.name, where, parameters)
 
     def _forget_addresses(self, table: Table, column: str, topic: Topic) -> None:
         """Delete the rows of the partition's addresses from a table that has no partitions."""

@@ -220,6 +220,47 @@ async def test_one_bad_value_holds_up_its_wallet_alone_until_rebuild_mends_it(la
     assert await lane.checkpoints.take(lane.work) == log[-1].slot
 
 
+class OfPartition(Market):
+    """A tape of wallets that are all of the partition."""
+
+    def address(self):
+        found = super().address()
+        while SETTLED_BY_WALLET.partition(found) != PARTITION:
+            found = super().address()
+        return found
+
+
+async def test_books_that_begin_with_a_shorter_log_leave_no_rows_of_former_ones(lane, monkeypatch):
+    """Sums of a position begin anew: a day's change is the difference of two rows."""
+    log = OfPartition(35, wallets=4, mints=2).slots(120, step_ms=30 * 60_000)
+    await lane.open()
+    await lane.play(log[60:])
+    wanted = lane.rows()
+    await lane.begin()
+    await lane.open()
+    await lane.play(log)
+    assert lane.rows() != wanted
+    other = Market(37).address()
+    assert SETTLED_BY_WALLET.partition(other) != PARTITION
+    for table in wanted:
+        lane.client.command(f"INSERT INTO {table} (wallet, slot) VALUES ('{other}', 1)")
+
+    async def shorter_log(settings, place):
+        return 60
+
+    monkeypatch.setattr(rebuild, "begins_at", shorter_log)
+    await lane.rest()
+    mend = Rebuild(lane.settings, lane.redis, lane.client, lane.place, lane.work.tp)
+    await mend.run(from_log=True, accept_loss=True)
+    await lane.open()
+    await lane.play(log[60:])
+    found = lane.rows()
+    assert found.keys() == wanted.keys()
+    for table, rows in found.items():
+        assert [row for row in rows if row[0] != other] == wanted[table]
+        assert len(rows) == len(wanted[table]) + 1
+
+
 async def test_a_checkpoint_never_has_a_value_that_cannot_be_read(lane):
     log = Market(33, wallets=4).slots(60)
     await lane.open()
