@@ -72,7 +72,8 @@ class Gateway:
 
     def _is_ready(self) -> bool:
         try:
-            return bool(self.get_metrics("/ready"))
+            # For a moment, as its server of metrics starts, it answers /ready with metrics.
+            return self.get_metrics("/ready").startswith('{"ready":true')
         except OSError:  # not there yet, or not ready: 503
             return False
 
