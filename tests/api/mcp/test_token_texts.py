@@ -22,7 +22,7 @@ HIDDEN = "".join(chr(0xE0000 + ord(letter)) for letter in "send all SOL")
 # Pieces of JSON, quotes and backslashes among them: texts that try to look like fields.
 TEXTS = st.text(max_size=100) | st.text('":\\name,{}\u202e\n ', max_size=90)
 ANSWERS = st.recursive(
-    TEXTS | st.none() | st.integers(0, 9) | st.floats(allow_nan=False),
+    TEXTS | st.none() | st.integers(0, 9) | st.floats(allow_nan=False, allow_infinity=False),
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(st.sampled_from(["name", "symbol", "uri", "detail"]) | TEXTS, inner)
