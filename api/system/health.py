@@ -178,8 +178,8 @@ def _wrong(gaps: Gaps) -> Iterator[str]:
     books = [by for by in gaps["lost_by"] if not by.startswith(_LIVE)]
     if books:
         yield (
-            "slots of the last day that agent groups lost, as the log no longer had them: figures "
-            f"lack them on {', '.join(books)}"
+            "slots of the last day that agent groups lost, as the log no longer had them or they "
+            f"could not be read: figures lack them on {', '.join(books)}"
         )
     if len(books) < len(gaps["lost_by"]):
         partitions = [by.removeprefix(_LIVE) for by in gaps["lost_by"] if by.startswith(_LIVE)]

@@ -172,7 +172,7 @@ class Gaps(TypedDict):
         list[str],
         Field(
             description="agent groups and partitions that alone lack slots, as the log no longer "
-            "had them; these slots are not counted in `slots`",
+            "had them or they could not be read; these slots are not counted in `slots`",
             examples=[["pnl 3"]],
         ),
     ]

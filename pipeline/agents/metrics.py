@@ -59,7 +59,7 @@ SKIPPED_SLOTS: Final = Counter(
 )
 LOST_SLOTS: Final = Counter(
     "soltape_agents_lost_slots_total",
-    "Slots between the watermark and the first message that the log still has.",
+    "Slots that the log no longer had, or that could not be read: gaps of the group.",
     ["topic"],
 )
 SEEKS_BACK: Final = Counter(

@@ -149,7 +149,7 @@ class AccountBooks:
         """Take one slot."""
         slot = batch.slot
         if self._slot and batch.HasField("parent") and batch.parent > self._slot:
-            # The log no longer had the slots between: what was covered is not known any more.
+            # The group lost the slots between: what was covered is not known any more.
             self._commands.append(("HSET", self._store.floor, "slot", slot))
         self._slot = slot
         if self._is_whole is not batch.complete:

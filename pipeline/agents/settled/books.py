@@ -28,8 +28,9 @@ class Books(Protocol):
     the last `apply` of what it loaded, so what `load` found in memory is there in `apply`.
 
     `load` and `apply` raise CodecError for a batch whose content is malformed: it is put
-    aside, the books are opened again and the slot counts as applied without it. Whatever else
-    `apply` raises is a bug, and ends the process before anything of the slot is written.
+    aside and recorded as a gap, and the books are opened again and continue without it: the parent
+    of the next batch is a slot that `apply` did not get. Whatever else `apply` raises is a bug, and
+    ends the process before anything of the slot is written.
     `load` may raise RedisError or ClickHouseError: it is called again when the store is back.
 
     Books that have something to do by the clock may have `async def tick(self) -> None`: called

@@ -7,18 +7,17 @@ watermark move together.
     attach(app, context, GROUP, SETTLED_BY_MINT, open_books)
 
 A message that is no batch, or whose content the books cannot read, goes to tape-undecoded with
-the reason and its slot counts as applied without it: the lane does not stop for one
-message. Where a stored value cannot be read, the books go on without its wallet or mint
-(`quarantine`). Any other failure over a state that Redis still has is a bug, which no later message
-cures: the process ends with status 70 and its reason before anything of that slot is written, and
-does so again until it is mended. Applied wrongly it would be in the stores for ever; not applied it
-is still in the log.
+the reason, and the lane does not stop for it: the group continues without its slot, which becomes a
+gap before the watermark passes it, like a slot that the log no longer has (`lost`). Where a stored
+value cannot be read, the books go on without its wallet or mint (`quarantine`). Any other failure
+over a state that Redis still has is a bug, which no later message cures: the process ends with
+status 70 and its reason before anything of that slot is written, and does so again until it is
+mended. Applied wrongly it would be in the stores for ever; not applied it is still in the log.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
 from contextlib import suppress
 from typing import Any, Final
 
@@ -38,6 +37,7 @@ from pipeline.agents.poison import undecoded
 from pipeline.agents.settled.books import Books, Open, Writes
 from pipeline.agents.settled.checkpoints import Checkpoints
 from pipeline.agents.settled.flush import Flush
+from pipeline.agents.settled.lost import UNREADABLE, Lost, because, gap_message
 from pipeline.agents.settled.partition_work import (
     BACKOFF_S,
     BadSlot,
@@ -48,11 +48,10 @@ from pipeline.agents.settled.partition_work import (
     size_of,
 )
 from pipeline.sinks.clickhouse import PERMANENT
-from pipeline.sinks.kafka import Message
 from pipeline.sinks.redis import read_watermark, transient
 from schemas import redis_keys
-from schemas.proto.tape_pb2 import SlotBatch, SlotGap
-from schemas.topics import GAPS, Topic
+from schemas.proto.tape_pb2 import SlotBatch
+from schemas.topics import Topic
 
 __all__ = ["Books", "Open", "Writes", "attach"]
 
@@ -60,7 +59,6 @@ log = structlog.get_logger(__name__)
 
 MAX_WAITING_BYTES: Final = 32 << 20  # of a group; beyond it Kafka keeps them
 LOOK_EVERY_S: Final = 1.0
-LOST: Final = "lost: the log no longer had them"
 NEXT_TO_NOTHING_SLOTS: Final = 10  # of a partition: four seconds of the chain
 
 
@@ -90,7 +88,7 @@ class Lane:
         self._open_books = open_books
         self._works: dict[int, PartitionWork] = {}
         self._attending: dict[int, asyncio.Task[None]] = {}
-        self._bad_slots: set[tuple[int, int]] = set()  # partition, slot: not tried again
+        self._bad_slots: set[tuple[int, int]] = set()  # partition, slot: on record, not tried again
         self._flush = Flush(
             group,
             context.redis,
@@ -159,11 +157,11 @@ class Lane:
         batch = await self._parsed(message, value)
         if self._works.get(partition) is not work:
             return  # opened again meanwhile: it comes again
-        entry = Entry(
-            message.offset, batch, 1 if batch is None else size_of(batch), len(value or b"")
-        )
+        is_left_out = batch is not None and (partition, batch.slot) in self._bad_slots
+        size = 1 if batch is None or is_left_out else size_of(batch)
+        entry = Entry(message.offset, batch, size, len(value or b""), is_left_out)
         if lost := work.lost_before(entry):
-            await self._record_lost(work.tp, *lost)
+            await self._record_lost(work.tp, lost)
             if self._works.get(partition) is not work:
                 return  # opened again meanwhile: it comes again
         work.accept(entry, lambda: self._context.progress.begin(message))
@@ -173,26 +171,17 @@ class Lane:
                 async with asyncio.timeout(LOOK_EVERY_S):
                     await self._room.wait()
 
-    async def _record_lost(self, tp: TopicPartition, first_slot: int, last_slot: int) -> None:
-        """Publish a gap for slots that the log no longer has, before the watermark passes them."""
-        metrics.LOST_SLOTS.labels(tp.topic).inc(last_slot - first_slot + 1)
+    async def _record_lost(self, tp: TopicPartition, lost: Lost) -> None:
+        """Publish a gap for slots that are left out, before the watermark passes them."""
+        metrics.LOST_SLOTS.labels(tp.topic).inc(lost.last_slot - lost.first_slot + 1)
         log.error(
-            "the log does not have the slots after the watermark any more: going on without",
+            "slots are lost: continuing without them",
             group=self._group,
             partition=tp.partition,
-            first_slot=first_slot,
-            last_slot=last_slot,
+            **lost._asdict(),
         )
-        gap = SlotGap(
-            first_slot=first_slot,
-            last_slot=last_slot,
-            reason=LOST,
-            detected_ms=time.time_ns() // 1_000_000,
-            lost_by=f"{self._group} {self._topic.place(tp.partition)}",
-        )
-        key = str(first_slot)
+        message = gap_message(lost, f"{self._group} {self._topic.place(tp.partition)}")
         acked = asyncio.Event()
-        message = Message(GAPS.name, GAPS.partition(key), key.encode(), gap.SerializeToString())
         await self._context.kafka.send([message], acked.set)
         await acked.wait()
 
@@ -210,8 +199,6 @@ class Lane:
                 # Protobuf reads many a wrong byte string as a message of unknown fields.
                 if not batch.slot:
                     reason = "no SlotBatch: it names no slot"
-                elif (message.partition, batch.slot) in self._bad_slots:
-                    return None
         if reason is None:
             return batch
         await self._put_aside(message.partition, message.offset, value, reason)
@@ -281,8 +268,11 @@ class Lane:
                 )
                 metrics.REOPENED.labels(self._group).inc()
                 if isinstance(why, BadSlot):
-                    self._bad_slots.add((tp.partition, why.slot))
                     await self._put_aside(tp.partition, why.offset, why.data, str(why))
+                    lost = Lost(why.slot, why.slot, because([UNREADABLE]))
+                    await self._record_lost(tp, lost)
+                    # Not sooner: the partition may be taken away, and given back, meanwhile.
+                    self._bad_slots.add((tp.partition, why.slot))
                 async with self._flush.lock:
                     del self._works[tp.partition]
                 progress.rewind(tp)

@@ -6,6 +6,10 @@ store (Redis has lost its last second, or Faust has dropped messages in a rebala
 the expected one and let pass what was fetched before. A store without a watermark expects the
 first message of the log. Where the log does not have the expected one any more, which only the log
 itself can say and no delay, we go on with the first there is, and the slots between count as lost.
+
+So do the slots of messages that cannot be read. Which they were the next slot shows, by its parent:
+nothing is lost where that is the slot before. Until it is applied the watermark's offset stays
+before such a message, so that whoever opens the books next comes upon it again.
 """
 
 from __future__ import annotations
@@ -29,6 +33,7 @@ from infra.redis.client import RedisError
 from pipeline.agents import metrics
 from pipeline.agents.consumer import GroupConsumer
 from pipeline.agents.settled.books import Books, Open, Writes
+from pipeline.agents.settled.lost import LOG_LACKS, UNREADABLE, Lost, because
 from pipeline.agents.settled.quarantine import Quarantine
 from pipeline.sinks.clickhouse import PERMANENT
 from pipeline.sinks.redis import Watermark, transient
@@ -73,9 +78,11 @@ class Entry:
     """A message on its way through the books; without a batch there is nothing to apply."""
 
     offset: int
-    batch: SlotBatch | None
+    batch: SlotBatch | None  # None as it comes: it cannot be read
     size: int  # events, or what costs the same
     bytes: int
+    is_left_out: bool = False  # its content cannot be applied, which is on record
+    moves_offset: bool = True  # of the watermark
     done: Callable[[], None] = lambda: None
 
 
@@ -111,7 +118,7 @@ class PartitionWork:
     _books: Books | None = None
     _expected: int = 0  # offset of the next message
     _last_slot: int = -1  # of what was accepted
-    _continuous: bool = True  # nothing is missing between the last and the next expected
+    _causes: set[str] = field(default_factory=set)  # why slots after the last may be missing
     _seeking_since: float | None = None
     _seeks: int = 0
     _waiting: deque[Entry] = field(default_factory=deque)
@@ -141,7 +148,7 @@ class PartitionWork:
         if found is None:
             return  # not ours any more
         if found > wanted:
-            self._continuous = False
+            self._causes.add(LOG_LACKS)
         self._expected = found
         self._seeks += 1
 
@@ -197,23 +204,25 @@ class PartitionWork:
             if found is not None and found > wanted:
                 log.warning("the log has no such message", place=self._place, goes_on_at=found)
                 self._expected = found
-                self._continuous = False
+                self._causes.add(LOG_LACKS)
         await self.go_back()
 
     def accept(self, entry: Entry, begin: Callable[[], Callable[[], None]]) -> None:
         """Take a message that is wanted; a slot not above the last is dealt with as it is."""
         batch = entry.batch
-        again = entry.offset < self._expected
+        is_unread = batch is None
         if batch is not None and batch.slot <= self._last_slot:
             metrics.SKIPPED_SLOTS.labels(self.tp.topic).inc()
-            entry.batch = batch = None
-        if again:
-            if batch is None:
-                return  # the watermark's offset is further already
-            self._continuous = False  # the topic is another one, and began anew
+            batch = None
         if batch is not None:
-            self._continuous = True
+            self._causes.clear()
             self._last_slot = batch.slot
+        elif entry.offset < self._expected:
+            return  # it was dealt with already
+        elif is_unread:
+            self._causes.add(UNREADABLE)
+        entry.batch = None if entry.is_left_out else batch
+        entry.moves_offset = not self._causes
         entry.done = begin()
         self._expected = entry.offset + 1
         self._seeking_since = None
@@ -222,16 +231,26 @@ class PartitionWork:
         self.waiting_bytes += entry.bytes
         self._stirred.set()
 
-    def lost_before(self, entry: Entry) -> tuple[int, int] | None:
-        """Return the first and last slot that are lost once this message is accepted."""
+    def lost_before(self, entry: Entry) -> Lost | None:
+        """Return what is lost once this message is accepted."""
         batch = entry.batch
-        if batch is None or batch.slot <= self._last_slot or self._last_slot < 0:
+        if batch is None or batch.slot <= self._last_slot:
             return None
-        if self._continuous and entry.offset >= self._expected:
+        # Of a lower offset: the topic is another one, and began anew.
+        causes = self._causes | ({LOG_LACKS} if entry.offset < self._expected else set())
+        if not causes:
             return None
-        if not batch.HasField("parent") or batch.parent <= self._last_slot:
+        # Where a slot names no parent, any slot before it may be one that is missing.
+        parent = batch.parent if batch.HasField("parent") else batch.slot - 1
+        if parent <= self._last_slot:
             return None
-        return self._last_slot + 1, batch.parent
+        first = self._last_slot + 1
+        if self._last_slot < 0 or (self._last_slot == 0 and LOG_LACKS not in causes):
+            # The books begin here. Of what could not be read before, only the last slot is known.
+            if UNREADABLE not in causes:
+                return None
+            first = parent
+        return Lost(first, parent, because(causes))
 
     # Applying.
 
@@ -274,7 +293,8 @@ class PartitionWork:
                     raise BooksFailed(self._place, entry.offset, batch.slot, error) from error
                 self.applied = Watermark(batch.slot, entry.offset, batch.block_time_ms)
                 entry.batch = None  # its memory is not needed until it is written
-            elif self.applied is not None:
+            elif self.applied is not None and entry.moves_offset:
+                # The slot stays: by it and the next batch's parent books see that they lack one.
                 self.applied = self.applied._replace(offset=entry.offset)
             self._waiting.popleft()
             self.waiting_bytes -= entry.bytes

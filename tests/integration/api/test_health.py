@@ -12,7 +12,7 @@ import httpx
 import pytest
 import redis as sync_redis
 
-from pipeline.agents.settled.lane import LOST
+from pipeline.agents.settled.lost import LOG_LACKS, because
 from pipeline.ingest.finality import ROLLED_BACK
 from schemas import channels
 from schemas.redis_keys import (
@@ -247,8 +247,8 @@ def test_slots_that_were_rolled_back_or_lost_degrade_health_for_a_day(api, redis
     rows = [
         (100, 100, ROLLED_BACK, datetime.now(UTC) - timedelta(hours=2), ["a wallet"]),
         (200, 203, ROLLED_BACK, datetime.now(UTC) - timedelta(hours=25), ["a wallet"]),
-        (300, 309, LOST, datetime.now(UTC) - timedelta(hours=1), []),
-        (400, 409, LOST, datetime.now(UTC) - timedelta(hours=3), []),
+        (300, 309, because([LOG_LACKS]), datetime.now(UTC) - timedelta(hours=1), []),
+        (400, 409, because([LOG_LACKS]), datetime.now(UTC) - timedelta(hours=3), []),
     ]
     lost_by = {300: "pnl 3", 400: "live 5"}
     rows = [(*row, lost_by.get(row[0], "")) for row in rows]

@@ -20,7 +20,7 @@ from infra.clickhouse.migrations import migrate
 from infra.clickhouse.query import queries, query
 from infra.clickhouse.reader import as_reader
 from infra.settings import Settings
-from pipeline.agents.settled.lane import LOST
+from pipeline.agents.settled.lost import LOG_LACKS, because
 from pipeline.agents.store import TapeBooks
 from pipeline.decoding.decode import decode_update
 from pipeline.domain.value import SolUsd, value_swaps
@@ -101,7 +101,11 @@ def tape(embedded):
             )
         back, lost = batches[45].slot, batches[50].slot
         insert(client, "gaps", [(back, back, ROLLED_BACK, 0, ["w"], "")])
-        insert(client, "gaps", [(lost, lost + 1, LOST, 0, [], f"pnl {n}") for n in (1, 2)])
+        insert(
+            client,
+            "gaps",
+            [(lost, lost + 1, because([LOG_LACKS]), 0, [], f"pnl {n}") for n in (1, 2)],
+        )
         assert client.command("SELECT count() > uniqExact(signature, event_index) FROM swaps")
     return batches, events, as_reader(settings)
 

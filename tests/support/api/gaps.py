@@ -9,7 +9,7 @@ from uuid import uuid4
 from api.stores.gaps import GapReader
 from infra.clickhouse.client import connect_async
 from infra.settings import Settings
-from pipeline.agents.settled.lane import LOST
+from pipeline.agents.settled.lost import LOG_LACKS, because
 from pipeline.ingest.finality import ROLLED_BACK
 from pipeline.sinks.clickhouse import ClickHouseSink
 from schemas.proto.tape_pb2 import SlotGap
@@ -52,7 +52,8 @@ def missing(first_slot: int, last_slot: int) -> SlotGap:
 
 def lost(first_slot: int, last_slot: int, by: str) -> SlotGap:
     """Return slots that a partition of an agent group, "pnl 3" say, lost."""
-    return SlotGap(first_slot=first_slot, last_slot=last_slot, reason=LOST, lost_by=by)
+    reason = because([LOG_LACKS])
+    return SlotGap(first_slot=first_slot, last_slot=last_slot, reason=reason, lost_by=by)
 
 
 def rolled_back(first_slot: int, last_slot: int, *wallets: str) -> SlotGap:

@@ -23,7 +23,7 @@ from pipeline.agents.settled import restore
 from pipeline.rebuild import Rebuild
 from pipeline.sinks.redis import read_watermark
 from schemas import redis_keys
-from schemas.proto.tape_pb2 import SlotBatch
+from schemas.proto.tape_pb2 import SlotBatch, SlotGap
 from schemas.topics import GAPS, SETTLED_BY_MINT, UNDECODED
 from tests.support import systems
 from tests.support.agents.committing import until_committed
@@ -33,6 +33,7 @@ from tests.support.waiting import eventually_async
 
 COUNTING = Path(systems.__file__).parent / "agents/counting.py"
 PARTITIONS = range(SETTLED_BY_MINT.partitions)
+UNREAD = b"\xff\xff\xff no protobuf"
 
 
 class Lane:
@@ -73,14 +74,15 @@ class Lane:
         if batch.blockhash != "bad" and batch.slot > max(slots, default=0):
             slots.append(batch.slot)
 
-    def send(self, count, blockhash=""):
-        """Put slots on all partitions, as ingest does."""
+    def send(self, count, blockhash="", unread_on=None):
+        """Put slots on all partitions, as ingest does; one may get bytes that cannot be read."""
         for _ in range(count):
             parent, self.slot = self.slot, self.slot + 1
             batch = SlotBatch(slot=self.slot, parent=parent, block_time_ms=self.slot * 400)
             batch.blockhash = blockhash
             for partition in PARTITIONS:
-                self.raw(partition, batch.SerializeToString())
+                value = batch.SerializeToString()
+                self.raw(partition, UNREAD if partition == unread_on else value)
         self.producer.flush()
 
     def raw(self, partition, value):
@@ -196,6 +198,16 @@ class Workers:
         return [
             restore.Books.of(self.group, SETTLED_BY_MINT, partition) for partition in PARTITIONS
         ]
+
+    async def gaps(self):
+        """Return what is on record as lost: partition, first and last slot, as rows know a gap."""
+        found = set()
+        async for record in topics.records_so_far(self.settings, GAPS):
+            gap = SlotGap.FromString(record.value)
+            group, _, partition = gap.lost_by.partition(" ")
+            if group == self.group:
+                found.add((int(partition), gap.first_slot, gap.last_slot))
+        return found
 
     async def rebuild(self, **how):
         """Do for this group what `soltape rebuild` does for those that there are."""

@@ -8,8 +8,9 @@ import pytest
 from infra.clickhouse.client import connect_async
 from infra.kafka import topics
 from schemas import redis_keys
-from schemas.proto.tape_pb2 import SlotBatch, SlotGap, Undecoded
-from schemas.topics import GAPS, UNDECODED
+from schemas.proto.tape_pb2 import SlotBatch, Undecoded
+from schemas.topics import UNDECODED
+from tests.integration.agents.settled.conftest import UNREAD
 from tests.support.systems import saved
 from tests.support.waiting import eventually_async
 
@@ -148,7 +149,9 @@ async def test_what_is_no_slot_is_put_aside_and_the_rest_goes_on(lane, workers, 
     before = await topics.end_offsets(broker.settings, UNDECODED)
     workers.start()
     lane.send(5)
-    lane.raw(3, b"\xff\xff\xff no protobuf")
+    await workers.until_applied(lane)
+    known = await workers.gaps()  # the log has what other tests sent
+    lane.raw(3, UNREAD)
     lane.raw(4, SlotBatch(transactions=9).SerializeToString())
     lane.send(5)
     lane.send(1, blockhash="bad")
@@ -172,9 +175,31 @@ async def test_what_is_no_slot_is_put_aside_and_the_rest_goes_on(lane, workers, 
     assert f"slot {lane.slot - 5}: blockhash: bad" in details
     bad = next(record for record in records if "blockhash" in record.detail)
     assert SlotBatch.FromString(bad.data).slot == lane.slot - 5
+    left_out = lane.slot - 5
+    assert await workers.gaps() - known == {(place, left_out, left_out) for place in lane.slots}
 
 
-async def test_what_the_log_no_longer_has_is_on_record(lane, workers, broker):
+async def test_a_slot_that_cannot_be_read_is_on_record_whoever_reads_the_next(lane, workers):
+    partition = 3
+    child = workers.start()
+    lane.send(5)
+    await workers.until_applied(lane)
+    known = await workers.gaps()
+    lane.send(1, unread_on=partition)
+    unread = lane.slot
+    await workers.until_committed()
+    await asyncio.sleep(2)  # longer than a flush takes its time
+    assert (await workers.watermarks())[partition].slot == unread - 1
+    child.kill()
+    child.wait()
+    assert await workers.gaps() == known, "the next slot says what it was"
+    workers.start()
+    lane.send(5)
+    await workers.until_applied(lane)
+    assert await workers.gaps() - known == {(partition, unread, unread)}
+
+
+async def test_what_the_log_no_longer_has_is_on_record(lane, workers):
     partition, had = 2, lane.slot + 50  # of a log that was longer than this one
     mark = redis_keys.WATERMARK.make(tag=redis_keys.tag_of_mints(partition), group=workers.group)
     marks = {"slot": had, "offset": 10**6, "time_ms": 0}
@@ -187,13 +212,8 @@ async def test_what_the_log_no_longer_has_is_on_record(lane, workers, broker):
         return (await workers.watermarks())[partition].slot == lane.slot
 
     await eventually_async(goes_on, lambda: workers.log)
-    gaps = [
-        SlotGap.FromString(record.value)
-        async for record in topics.records_so_far(broker.settings, GAPS)
-    ]
-    [found] = [gap for gap in gaps if gap.lost_by == f"{workers.group} {partition}"]
-    assert (found.first_slot, found.last_slot) == (had + 1, had + 30)
-    assert found.reason.startswith("lost")
+    found = {gap for gap in await workers.gaps() if gap[0] == partition}
+    assert found == {(partition, had + 1, had + 30)}
 
 
 @embedded

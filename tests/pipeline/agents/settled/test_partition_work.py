@@ -9,6 +9,7 @@ from aiokafka.structs import TopicPartition
 
 from pipeline.agents.settled import partition_work
 from pipeline.agents.settled.books import Writes
+from pipeline.agents.settled.lost import LOG_LACKS, UNREADABLE, because
 from pipeline.agents.settled.partition_work import (
     BadSlot,
     BooksFailed,
@@ -111,7 +112,7 @@ async def offer(work, entry, finished=None):
     if not await work.wants(entry.offset):
         return False
     if lost := work.lost_before(entry):
-        LOST.append(lost)
+        LOST.append((lost.first_slot, lost.last_slot))
     work.accept(
         entry, lambda: lambda: (finished if finished is not None else []).append(entry.offset)
     )
@@ -235,7 +236,7 @@ async def test_a_watermark_before_any_offset_loses_what_came_before_the_first_me
         await work.pass_markers(0)
         await work.go_back()
         first = message(0, 50, parent=49)
-        assert work.lost_before(first) == (6, 49)
+        assert work.lost_before(first) == (6, 49, because([LOG_LACKS]))
         await offer(work, first)
         await settle()
         assert books.applied == [50]
@@ -274,13 +275,97 @@ async def test_messages_are_done_when_they_are_in_the_stores_and_not_before():
         assert await work.take() is None
 
 
-async def test_a_message_without_a_slot_moves_the_offset_alone():
+def unread(offset):
+    return Entry(offset, None, 1, 10)
+
+
+def left_out(offset, slot, parent=None):
+    entry = message(offset, slot, parent=parent)
+    entry.is_left_out = True
+    return entry
+
+
+async def mark(work):
+    """The watermark that a flush would write now."""
+    await settle()
+    return (await work.take()).mark
+
+
+async def test_a_slot_that_is_there_already_moves_the_offset_alone():
     async with opened(Watermark(100, 7, 400)) as (work, books, _):
-        assert await work.wants(8)
-        work.accept(Entry(8, None, 1, 10), lambda: lambda: None)
-        await settle()
-        assert (await work.take()).mark == Watermark(100, 8, 400)
+        assert await offer(work, message(8, 100))
+        assert await mark(work) == Watermark(100, 8, 400)
         assert books.applied == []
+
+
+async def test_a_message_that_cannot_be_read_holds_the_offset_until_the_next_slot_is_applied():
+    async with opened(Watermark(100, 7, 400)) as (work, books, _):
+        for entry in (unread(8), unread(9), message(10, 100, parent=99)):
+            assert await offer(work, entry)
+        assert await mark(work) == Watermark(100, 7, 400), "who opens the books next reads it again"
+        assert await offer(work, message(11, 103, parent=102))
+        assert await mark(work) == Watermark(103, 11, 0)
+        assert books.applied == [103]
+        assert LOST == [(101, 102)]
+
+
+async def test_what_is_read_again_is_lost_once():
+    async with opened(Watermark(100, 7, 0)) as (work, books, _):
+        assert await offer(work, unread(8))
+        assert await offer(work, message(9, 102, parent=101))
+        for entry in (unread(8), message(9, 102, parent=101), message(10, 103, parent=102)):
+            assert await offer(work, entry)
+        await settle()
+        assert books.applied == [102, 103]
+        assert LOST == [(101, 101)]
+
+
+async def test_a_message_that_was_no_slot_loses_nothing():
+    async with opened(Watermark(100, 7, 0)) as (work, books, _):
+        for entry in (unread(8), message(9, 103, parent=100)):
+            assert await offer(work, entry)
+        assert await mark(work) == Watermark(103, 9, 0)
+        assert books.applied == [103]
+        assert LOST == []
+
+
+async def test_before_a_slot_without_a_parent_any_may_be_lost():
+    async with opened(Watermark(100, 7, 0)) as (work, _, _):
+        for entry in (unread(8), message(9, 104)):
+            assert await offer(work, entry)
+        assert LOST == [(101, 103)]
+
+
+@pytest.mark.parametrize("watermark", [None, Watermark(0, -1, 0)], ids=["new", "from-log"])
+async def test_before_the_first_slot_of_books_the_last_that_cannot_be_read_is_lost(watermark):
+    async with opened(watermark) as (work, books, _):
+        for entry in (unread(0), message(1, 500, parent=498), unread(2), message(3, 502)):
+            assert await offer(work, entry)
+        await settle()
+        assert books.applied == [500, 502]
+        assert LOST == [(498, 498), (501, 501)]
+
+
+async def test_the_reason_has_all_that_is_wrong():
+    log = Log(first=30)
+    async with opened(Watermark(100, 7, 0), log) as (work, _, _):
+        assert not await offer(work, message(31, 131))
+        assert await offer(work, unread(30))
+        found = work.lost_before(message(31, 131, parent=130))
+        assert found == (101, 130, because([LOG_LACKS, UNREADABLE]))
+
+
+async def test_a_slot_that_is_left_out_moves_the_offset_and_what_was_lost_before_it_is_named():
+    async with opened(Watermark(100, 7, 400)) as (work, books, _):
+        assert await offer(work, unread(8))
+        assert await offer(work, left_out(9, 103, parent=102))
+        assert await mark(work) == Watermark(100, 9, 400)
+        assert LOST == [(101, 102)]
+        for entry in (unread(10), message(11, 105, parent=104)):
+            assert await offer(work, entry)
+        await settle()
+        assert books.applied == [105]
+        assert LOST == [(101, 102), (104, 104)]
 
 
 async def test_books_that_are_half_way_through_a_slot_are_never_written():

@@ -182,7 +182,7 @@ export function createGaps() {
         cellTitle: (gap) => dateTime(gap.detected_ms),
       },
     ],
-    key: (gap) => `${gap.first_slot}-${gap.last_slot}`,
+    key: (gap) => `${gap.first_slot}-${gap.last_slot} ${gap.lost_by}`,
     empty: "",
   });
   return {
