@@ -246,9 +246,9 @@ WATCH_REPORT: Final = Key(
     "{{live}}:watch:report",
     "hash",
     "watch",
-    DAY_S,
+    None,
     "how the watching goes, as its process said last, for `/api/health`: `api.watch.report`; gone "
-    "with a lease that is given back",
+    "with a lease that is given back, and else kept: health names a process that died",
 )
 WATCHED: Final = Key(
     "{{live}}:watch:{wallet}",

@@ -113,8 +113,12 @@ class Gaps:
         return self._counts(self._lost_anywhere("store"), rolled_back)
 
     def of_perps(self, wallet: str) -> GapCounts | None:
-        """Return those behind the history of a wallet's perps; None where there are none."""
-        lost = self._lost("pnl", places_ever(SETTLED_BY_WALLET, wallet))
+        """Return those behind the history of a wallet's perps; None where there are none.
+
+        What could not be read, and may be anybody's, is where nobody's wallet is.
+        """
+        places = {name for of in (wallet, "") for name in places_ever(SETTLED_BY_WALLET, of)}
+        lost = self._lost("pnl", places)
         return self._counts(lost, self._rolled_back_of(wallet))
 
     def _lost(self, group: str, places: Iterable[int]) -> int:

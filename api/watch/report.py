@@ -20,7 +20,6 @@ COMMANDS: Final = (("GET", WATCH_LEASE.make()), ("HGETALL", WATCH_REPORT.make())
 """What to ask Redis for `watching`."""
 
 _REPORT: Final = load("report", __package__)
-_TTL_MS: Final = (WATCH_REPORT.ttl_s or 0) * 1000
 
 
 class Report(NamedTuple):
@@ -40,7 +39,7 @@ async def write(redis: Asks, lease: Lease, report: Report) -> bool:
     for name, value in report._asdict().items():
         fields += (name, value)
     keys = [lease.key, WATCH_REPORT.make()]
-    return bool(await _REPORT.run(redis, keys, [lease.token, _TTL_MS, *fields]))
+    return bool(await _REPORT.run(redis, keys, [lease.token, *fields]))
 
 
 def watching(owner: bytes | None, stored: Mapping[bytes, bytes], now_ms: int) -> Watching:

@@ -99,6 +99,14 @@ async def test_an_answer_names_the_gaps_of_its_partitions_alone() -> None:
     assert found.of_swaps() == found.of_swaps(WALLET) == counts(0, 10_000, 0)
 
 
+async def test_perps_rest_on_what_may_be_anybodys_too() -> None:
+    own, nobody = SETTLED_BY_WALLET.partition(WALLET), SETTLED_BY_WALLET.partition("")
+    assert own != nobody
+    other = next(place for place in range(8) if place not in (own, nobody))
+    found = Gaps(lost={f"pnl {own}": 1, f"pnl {nobody}": 10, f"pnl {other}": 100}, wallets={})
+    assert found.of_perps(WALLET) == counts(0, 11, 0)
+
+
 async def test_all_answers_rest_on_what_the_tape_could_not_have() -> None:
     found = await reader_of(Stores(row("missing", 7))).read()
     for answer_gaps in (

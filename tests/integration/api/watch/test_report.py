@@ -91,6 +91,9 @@ async def test_a_process_that_died_is_missed_and_nobody_else_reports(
         await died.acquire()
         await chain.redis.persist(WATCH_LEASE.make())  # as if renewed: looks may be slow
         assert await write(redis, died, report)
+        await chain.redis.expire(WATCH_REPORT.make(), 3_600)  # as an earlier version did
+        assert await write(redis, died, report)
+        assert await chain.redis.ttl(WATCH_REPORT.make()) == -1, "health forgets nobody who died"
         assert not await write(redis, other, report._replace(wallets=9))
         # A look may have come between the two.
         found = await until(lambda watch: watch["wallets"] is not None)
