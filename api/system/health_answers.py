@@ -117,7 +117,7 @@ class Watching(TypedDict):
     report_age_ms: Annotated[
         int | None,
         Field(
-            description="since a process last said how it goes; null: none did for a day, or the "
+            description="since a process last said how it goes; null: none ever did, or the "
             "last one was stopped",
             examples=[1_200],
         ),
