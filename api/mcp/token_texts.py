@@ -1,7 +1,7 @@
 """Texts of tokens as agents get them: without characters that hide or turn other text, and cut.
 
-Whoever makes a token writes them, of up to 512 characters. REST has the chain's; an agent reads
-what it gets as it reads its task, hidden characters included.
+The maker of a token chooses them, up to 512 characters. REST returns the chain's bytes; an agent
+reads a result as it reads its task, hidden characters included.
 """
 
 from __future__ import annotations

@@ -7,9 +7,10 @@ the expected one and let pass what was fetched before. A store without a waterma
 first message of the log. Where the log does not have the expected one any more, which only the log
 itself can say and no delay, we go on with the first there is, and the slots between count as lost.
 
-So do the slots of messages that cannot be read. Which they were the next slot shows, by its parent:
-nothing is lost where that is the slot before. Until it is applied the watermark's offset stays
-before such a message, so that whoever opens the books next comes upon it again.
+The slots of messages that cannot be read count as lost, too. The next slot's parent shows which
+they are: none where the parent is the last slot applied. Until that next slot is applied, the
+watermark's offset stays before the unreadable message: a process that opens the books reads it
+again.
 """
 
 from __future__ import annotations
