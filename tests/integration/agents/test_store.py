@@ -14,6 +14,7 @@ from infra.clickhouse.embedded import server
 from infra.kafka import client, topics
 from infra.local.process import free_port
 from infra.redis.embedded import valkey
+from pipeline.agents.settled.lost import UNREADABLE, because
 from schemas.proto.tape_pb2 import BUY, SlotBatch, SlotGap
 from schemas.topics import GAPS, SETTLED_BY_MINT, UNDECODED
 from tests.support.systems import bound, running
@@ -102,7 +103,8 @@ def test_swaps_slots_and_gaps_are_stored_and_what_is_none_is_put_aside(store):
           "FROM swaps FINAL", [(each * SLOTS, each * SLOTS, each * SLOTS * 11)])  # fmt: skip
     until(settings, log, "SELECT count(), max(slot), countIf(sol_usd = 150) FROM slots FINAL",
           [(SLOTS, SLOTS + 1, SLOTS)])  # fmt: skip
-    until(settings, log, "SELECT first_slot, last_slot, reason FROM gaps FINAL",
-          [(40, 44, "gone")])  # fmt: skip
+    lost = (SLOTS, SLOTS, because([UNREADABLE]))
+    until(settings, log, "SELECT first_slot, last_slot, reason FROM gaps FINAL ORDER BY first_slot",
+          [lost] * each + [(40, 44, "gone")])  # fmt: skip
     ends = asyncio.run(topics.end_offsets(settings, UNDECODED))
     assert sum(ends.values()) == each + 1, log.read_text()[-2000:]

@@ -28,6 +28,7 @@ from schemas.protocols.drift_parts import layout
 from schemas.protocols.token import TOKEN
 from tests.support import anchor
 from tests.support.exploring import examples
+from tests.support.judging import judged
 
 CORPUS = Path(__file__).parents[4] / "shared" / "corpus" / "accounts" / "p08-drift"
 WALLET, OTHER, ACCOUNT, USDC, SOL, VAULT, ORACLE = (bytes([n]) * 32 for n in range(1, 8))
@@ -294,6 +295,7 @@ def test_the_fee_is_where_anchors_coder_writes_it(request: pytest.FixtureRequest
         found = layout.fee_of(Account(layout.STATE_ADDRESS, layout.STATE, 1, data, 7))
         assert layout.STATE.matches(layout.STATE_ADDRESS, layout.PROGRAM, data)
         assert found == (7, seed, 100_000 + seed)
+    judged(worlds=len(questions))
 
 
 def test_without_the_programs_state_what_closing_pays_is_not_known() -> None:
