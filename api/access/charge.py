@@ -8,9 +8,10 @@ minute of a key: else whatever makes us fail would be free. The request still co
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Final
 
 import structlog
@@ -20,6 +21,7 @@ from redis.exceptions import RedisError
 from api.access.grants import Grant, Refusal, less
 from api.access.holders import Holder, Holders
 from api.access.script import Asks, load
+from infra.redis.pipelined import Repeated
 from schemas.plans import PLANS
 from schemas.redis_keys import (
     API_KEY,
@@ -43,6 +45,7 @@ NOT_GIVEN_BACK: Final = Counter(
 )
 
 _LOOKS_AT_ONCE: Final = 1_000  # in a trip, some milliseconds of work for Redis
+_CALLS_KEPT: Final = 1 << 12  # of holders; one takes some 2 kB
 _UNLIMITED: Final = -1
 _PLANS: Final = tuple(
     part
@@ -136,8 +139,8 @@ class Charges:
             answer = await self._charge(holder, arguments)
         return holder, answer
 
-    async def _charge(self, holder: Holder, arguments: Sequence[object]) -> list[Any]:
-        answer: list[Any] = await _CHARGE.run(self._redis, _names(holder), arguments)
+    async def _charge(self, holder: Holder, arguments: tuple[object, ...]) -> list[Any]:
+        answer: list[Any] = await _CHARGE.run_call(self._redis, _call(holder, arguments))
         return answer
 
     async def give_back(self, grant: Grant) -> Grant:
@@ -179,6 +182,11 @@ class Charges:
     async def aclose(self) -> None:
         """Wait for the credits that are being given back."""
         await asyncio.gather(*self._giving_back)
+
+
+@lru_cache(_CALLS_KEPT)
+def _call(holder: Holder, arguments: tuple[object, ...]) -> Repeated:
+    return _CHARGE.call(_names(holder), arguments)
 
 
 def _names(holder: Holder) -> tuple[str, ...]:

@@ -105,14 +105,15 @@ class Failures:
 
     def found(self, fingerprint: str) -> None:
         """Note that a key or session is good."""
+        if fingerprint not in self._good:  # what is good was taken from these when it became so
+            self._unknown.pop(fingerprint, None)
+            self._refused.pop(fingerprint, None)
         self._good[fingerprint] = None
-        self._unknown.pop(fingerprint, None)
-        self._refused.pop(fingerprint, None)
 
     def vouch(self, fingerprint: str) -> None:
         """Take a key for good whose session is, unless it was refused itself within a minute."""
         if fingerprint not in self._refused:
-            self._good[fingerprint] = None
+            self.found(fingerprint)
 
     def refused(self, address: str, fingerprint: str = "", *, is_unknown: bool = False) -> None:
         """Note that a key is not good, or not any more."""

@@ -20,6 +20,7 @@ from typing import Final
 PREFIX: Final = "soltape_"
 SECRET_BITS: Final = 192
 _ALPHABET: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_PAIRS: Final = tuple(high + low for high in _ALPHABET for low in _ALPHABET)
 _SECRET_LENGTH: Final = 33  # of 2**192 in base62
 _CHECK_LENGTH: Final = 6  # of 2**32 in base62
 _CHECK_AT: Final = len(PREFIX) + _SECRET_LENGTH
@@ -98,8 +99,8 @@ def _checksum(secret: str) -> str:
 
 
 def _base62(number: int, length: int) -> str:
-    digits = []
-    for _ in range(length):
-        number, digit = divmod(number, 62)
-        digits.append(_ALPHABET[digit])
-    return "".join(reversed(digits))
+    text = ""
+    for _ in range(0, length, 2):  # two digits at a time: each request has a checksum
+        number, pair = divmod(number, 62 * 62)
+        text = _PAIRS[pair] + text
+    return text[-length:]

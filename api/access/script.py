@@ -9,6 +9,8 @@ from typing import Any, Protocol
 
 from redis.exceptions import NoScriptError
 
+from infra.redis.pipelined import Repeated
+
 
 class Asks(Protocol):
     """Whoever answers commands in one trip; raises RedisError."""
@@ -30,14 +32,21 @@ class Script:
         """Return the script as one that a full Redis runs as well."""
         return Script(f"#!lua flags=allow-oom\n{self.text}")
 
+    def call(self, keys: Sequence[str], arguments: Sequence[Any]) -> Repeated:
+        """Return what `run_call` runs, as often as it is asked to."""
+        return Repeated(("EVALSHA", self._hash, len(keys), *keys, *arguments))
+
+    async def run_call(self, redis: Asks, call: Repeated) -> Any:
+        """Return what the script returns; raises RedisError. It is never run a second time."""
+        try:
+            answers = await redis.ask([call])
+        except NoScriptError:
+            answers = await redis.ask([("EVAL", self.text, *call[2:])])
+        return answers[0]
+
     async def run(self, redis: Asks, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
         """Return what the script returns; raises RedisError. It is never run a second time."""
-        rest = (len(keys), *keys, *arguments)
-        try:
-            answers = await redis.ask([("EVALSHA", self._hash, *rest)])
-        except NoScriptError:
-            answers = await redis.ask([("EVAL", self.text, *rest)])
-        return answers[0]
+        return await self.run_call(redis, self.call(keys, arguments))
 
     async def run_each(
         self, redis: Asks, runs: Sequence[tuple[Sequence[str], Sequence[Any]]]

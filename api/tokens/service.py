@@ -22,7 +22,7 @@ from api.tokens.pool_prices import PoolPrices
 from api.tokens.reader import TokenReader
 from api.tokens.trending import TrendingTokens
 from schemas.money import MONEY
-from schemas.solana.base58 import decode
+from schemas.solana.addresses import key
 
 HOLDERS_KEPT_BYTES: Final = 16 << 20
 TOKENS_KEPT_BYTES: Final = 8 << 20
@@ -60,7 +60,7 @@ class TokenService:
 
         `holder` is the fingerprint of the key that asks.
         """
-        asked = await self._following.want("mint", decode(mint), holder)
+        asked = await self._following.want("mint", key(mint), holder)
         answer = await self._tokens.get(
             figures.token, self._supplied, self._gaps, self._metadata, mint, asked
         )
@@ -79,7 +79,7 @@ class TokenService:
 
         Have its mint followed, whose supply the market capitalisation rests on.
         """
-        await self._following.want("mint", decode(mint), holder)
+        await self._following.want("mint", key(mint), holder)
         return await self._reads.get(figures.token_price, self._supplied, self._gaps, mint)
 
     async def pools(self, mint: str) -> Encoded:
@@ -94,9 +94,9 @@ class TokenService:
         """
         asked = None
         if mint not in MONEY:
-            await self._following.want("mint", decode(mint), holder)
+            await self._following.want("mint", key(mint), holder)
         if await self._holder_reader.is_older(mint):
-            asked = await self._following.want("holders", decode(mint), holder)
+            asked = await self._following.want("holders", key(mint), holder)
         return await self._holders.get(self._holder_reader.largest, mint, limit, asked)
 
     async def leaderboard(self, mint: str, limit: int) -> Encoded:

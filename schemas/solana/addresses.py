@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import lru_cache
 from typing import Final
 
@@ -43,13 +44,14 @@ def check(text: str) -> str:
     """Return an address that a user gave; raises NoAddress."""
     if not 32 <= len(text) <= 44:
         raise NoAddress(f"must be {ACCEPTED}")
+    with suppress(ValueError):
+        key(text)
+        return text
     try:
         data = base58.decode(text)
     except ValueError as reason:
         raise NoAddress(f"must be {ACCEPTED} ({reason})") from None
-    if len(data) != 32:
-        raise NoAddress(f"must be {ACCEPTED} and 32 bytes (this is {len(data)})")
-    return text
+    raise NoAddress(f"must be {ACCEPTED} and 32 bytes (this is {len(data)})")
 
 
 def signature_text(signature: bytes) -> str:
