@@ -54,10 +54,15 @@ class Lease:
             except (RedisError, OSError) as error:  # what is written meanwhile is looked at there
                 log.warning("the lease cannot be renewed", reason=str(error))
 
-    async def release(self) -> None:
-        """Give the lease back, so that another process begins at once."""
+    async def release(self, *, in_order: bool) -> None:
+        """Give the lease back, so that another process begins at once.
+
+        Who ends in order takes the report along; the report of one that fails stays, by which
+        health misses it.
+        """
+        keys = [self.key, WATCH_REPORT.make()] if in_order else [self.key]
         try:
-            await _RELEASE.run(self._redis, [self.key, WATCH_REPORT.make()], [self.token])
+            await _RELEASE.run(self._redis, keys, [self.token])
         except (RedisError, OSError) as error:
             log.warning("the lease ends by itself", reason=str(error), lease_s=LEASE_S)
 

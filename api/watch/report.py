@@ -1,7 +1,7 @@
 """What the process that watches says of itself, and what `/api/health` makes of it.
 
-The report is written under the lease: one that lost it writes none. Who gives the lease back takes
-the report along; a report without a lease is of a process that ended otherwise.
+The report is written under the lease: one that lost it writes none. Who ends in order takes the
+report along; a report without a lease is of a process that ended otherwise.
 """
 
 from __future__ import annotations

@@ -76,6 +76,7 @@ async def _with_lease(
     lease = Lease(redis)
     watch = Watch(settings, services, lease, writer)
     lacking["lease"] = _STANDBY
+    in_order = False
     try:
         await _first(stopped, lease.acquire())
         if stopped.done():
@@ -95,6 +96,7 @@ async def _with_lease(
             works.append(Books(settings, services.stores.access).run())
         await _first(stopped, *works)
         log.info("stopping") if stopped.done() else log.warning("the lease is lost: standby")
+        in_order = True
     finally:
         metrics.ACTIVE.set(0)
         if stopped.done():
@@ -103,7 +105,7 @@ async def _with_lease(
                     await watch.flush()
         with suppress(TimeoutError):  # however long ClickHouse took: another process waits
             async with asyncio.timeout(RELEASE_WITHIN_S):
-                await lease.release()
+                await lease.release(in_order=in_order)
 
 
 class _Away(Exception):

@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
+from api.watch import service
 from api.watch.lease import Lease
 from api.watch.report import Report, write
 from infra.redis.asks import connect_pipelined
+from infra.redis.partitions import PartitionsWrong
 from infra.settings import Settings
 from schemas.redis_keys import WATCH_LEASE, WATCH_REPORT
 from tests.integration.api.positions.test_aggregates import Stocked, _protocols, chain, client
@@ -113,8 +115,33 @@ async def test_a_process_that_died_is_missed_and_nobody_else_reports(
         found = await until(lambda watch: watch["is_active"])
         assert found["watch"]["wallets"] is None, "it has not said anything yet"
         assert not [each for each in found["reasons"] if "watched" in each]
-        await died.release()
+        await died.release(in_order=True)
         assert await chain.redis.exists(WATCH_REPORT.make(), WATCH_LEASE.make()) == 2
     finally:
         await chain.redis.delete(WATCH_LEASE.make(), WATCH_REPORT.make())
         await redis.aclose()
+
+
+async def test_a_process_that_fails_leaves_its_report_and_one_that_is_stopped_does_not(
+    settings: Settings, chain: Stocked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = WATCH_REPORT.make(), WATCH_LEASE.make()
+
+    async def has_reported() -> bool:
+        return await chain.redis.exists(*names) == 2
+
+    async def fails(ask: Any) -> None:
+        await eventually_async(has_reported)
+        raise PartitionsWrong("of another count")
+
+    try:
+        with monkeypatch.context() as patched:
+            patched.setattr(service.partitions, "watch", fails)
+            with pytest.raises(PartitionsWrong):
+                await service.run(settings, asyncio.Event(), {})
+        assert [await chain.redis.exists(name) for name in names] == [1, 0]
+        async with watching(settings):
+            await eventually_async(has_reported)
+        assert await chain.redis.exists(*names) == 0
+    finally:
+        await chain.redis.delete(*names)

@@ -341,7 +341,7 @@ async def test_only_the_process_with_the_lease_writes_and_only_from_what_is_so(
         known = await book.read(wallet)
         assert (known.version, known.positions) == (1, change.put)
         assert await book.write(wallet, known, Change()), "nothing to write"
-        await other.release()
+        await other.release(in_order=True)
         assert await chain.redis.get(WATCH_LEASE.make()) == mine.token.encode()
         await chain.redis.set(WATCH_LEASE.make(), "somebody else")
         async with asyncio.timeout(60):
