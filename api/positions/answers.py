@@ -44,6 +44,14 @@ class AssetAnswer(TypedDict):
             "market",
         ),
     ]
+    price_slot: Annotated[
+        int | None,
+        about(
+            "slot of the trade that the price comes from, of `pool` of the pool's account, of "
+            "`par` up to which markets are known; null: no price, or the protocol's",
+            381_000_000,
+        ),
+    ]
     is_verified: Annotated[
         bool,
         about(

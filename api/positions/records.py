@@ -45,6 +45,7 @@ _SUPPLY: Final = Role.SUPPLY
 _PriceSource = Literal["market", "pool", "par", "protocol"]
 # What sources of prices are named here; those that are left out are the market's.
 _SOURCES: Final[dict[str | None, _PriceSource]] = {"pool": "pool", "par": "par"}
+_NOT_OURS: Final = (None, "protocol")
 
 
 def record(
@@ -144,6 +145,7 @@ def _asset(asset: Asset, prices: Prices) -> tuple[AssetAnswer, int | None]:
     if decimals is None:
         decimals = prices.decimals.get(mint)
     is_verified = mint in prices.verified
+    ours = None if token is None else token.price
     price_usd, source, micros = _priced(asset, token, decimals, is_verified)
     answer: AssetAnswer = {
         "role": asset.role._value_,
@@ -153,6 +155,7 @@ def _asset(asset: Asset, prices: Prices) -> tuple[AssetAnswer, int | None]:
         "amount": _whole(raw, decimals),
         "price_usd": price_usd,
         "price_source": source,
+        "price_slot": None if ours is None or source in _NOT_OURS else ours.slot,
         "is_verified": is_verified or source == "protocol",
         "value_usd_micros": None if micros is None else str(micros),
         "value_usd": None if micros is None else micros / MICROS,

@@ -36,8 +36,11 @@ COIN, DUST, UNKNOWN = (bytes([n]) * 32 for n in (1, 2, 3))
 ACCOUNT = Account(b"a" * 32, Kind("thing", b"p" * 32, size=1), 1, b"", 5)
 
 
+PRICE_SLOT = 8
+
+
 def token(mint: bytes, price_usd: float, source: PriceSource = "live") -> Token:
-    price = LastPrice(price_usd / 150, price_usd, 1, 1, "")
+    price = LastPrice(price_usd / 150, price_usd, 1, PRICE_SLOT, "")
     return Token(text(mint), facts(text(mint), None, None), None, price, source, b"")
 
 
@@ -69,12 +72,15 @@ def test_where_we_have_no_price_the_protocol_has_one() -> None:
     assert asset["value_usd_micros"] == str(7 * 10**6 // 30)
     both = answered(Asset(Role.SUPPLY, COIN, 10, 1, oracle_usd=Fraction(9)))["assets"][0]
     assert (both["price_source"], both["value_usd"]) == ("market", 2.0)
+    assert (asset["price_slot"], both["price_slot"]) == (None, PRICE_SLOT)
 
 
 @pytest.mark.parametrize("asset", [Asset(Role.SUPPLY, UNKNOWN, 7, 1), Asset(Role.SUPPLY, COIN, 7)])
 def test_without_price_or_decimals_nothing_is_summed(asset: Asset) -> None:
     found = answered(asset)
     assert found["assets"][0]["value_usd"] is None
+    known = found["assets"][0]["price_usd"] is not None
+    assert found["assets"][0]["price_slot"] == (PRICE_SLOT if known else None)
     assert (found["supplied_usd"], found["value_usd"]) == (None, None)
 
 
@@ -111,6 +117,7 @@ def test_a_share_of_a_pool_is_its_part_of_the_pool() -> None:
     share.pool_price = PoolPrice(3, Fraction(7), Fraction(10**6), "", 1, 1, 1, 1)
     [asset] = answered(Asset(Role.SUPPLY, COIN, 3, 0), of=prices(share))["assets"]
     assert (asset["price_source"], asset["value_usd_micros"]) == ("pool", "1000000")
+    assert asset["price_slot"] == PRICE_SLOT
 
 
 def test_what_has_matured_is_worth_nothing_whatever_a_market_paid() -> None:
