@@ -34,9 +34,9 @@ class Script:
 
     def call(self, keys: Sequence[str], arguments: Sequence[Any]) -> Repeated:
         """Return what `run_call` runs, as often as it is asked to."""
-        return Repeated(("EVALSHA", self._hash, len(keys), *keys, *arguments))
+        return Repeated(self._command(keys, arguments))
 
-    async def run_call(self, redis: Asks, call: Repeated) -> Any:
+    async def run_call(self, redis: Asks, call: tuple[Any, ...]) -> Any:
         """Return what the script returns; raises RedisError. It is never run a second time."""
         try:
             answers = await redis.ask([call])
@@ -46,7 +46,7 @@ class Script:
 
     async def run(self, redis: Asks, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
         """Return what the script returns; raises RedisError. It is never run a second time."""
-        return await self.run_call(redis, self.call(keys, arguments))
+        return await self.run_call(redis, self._command(keys, arguments))
 
     async def run_each(
         self, redis: Asks, runs: Sequence[tuple[Sequence[str], Sequence[Any]]]
@@ -56,13 +56,15 @@ class Script:
         Raises RedisError. Where the script was not known some may have run, and all run again: it
         must be one that may be run twice.
         """
-        rests = [(len(keys), *keys, *arguments) for keys, arguments in runs]
-        known = [("EVALSHA", self._hash, *rest) for rest in rests]
+        known = [self._command(keys, arguments) for keys, arguments in runs]
         try:
             return await redis.ask(known)
         except NoScriptError:
             # Each by its text: in a cluster they go to servers that may all not know it.
-            return await redis.ask([("EVAL", self.text, *rest) for rest in rests])
+            return await redis.ask([("EVAL", self.text, *each[2:]) for each in known])
+
+    def _command(self, keys: Sequence[str], arguments: Sequence[Any]) -> tuple[Any, ...]:
+        return ("EVALSHA", self._hash, len(keys), *keys, *arguments)
 
 
 def load(name: str, package: str = __package__) -> Script:
