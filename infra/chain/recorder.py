@@ -1,4 +1,8 @@
-"""Follows any Yellowstone endpoint and keeps what it sends."""
+"""Follows any Yellowstone endpoint and keeps what it sends.
+
+Where a stream broke, the recording goes on with what the node replays: frozen slots. Of a slot that
+the node executed as the stream began again, the first part is not in the recording.
+"""
 
 from __future__ import annotations
 

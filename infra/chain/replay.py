@@ -10,7 +10,13 @@ import asyncio
 from itertools import islice
 from typing import Protocol
 
-from infra.chain.updates import WRITE_BYTES, AccountsUpdate, TransactionUpdate, Update
+from infra.chain.updates import (
+    WRITE_BYTES,
+    AccountsUpdate,
+    BlockUpdate,
+    TransactionUpdate,
+    Update,
+)
 
 
 class Reader(Protocol):
@@ -32,6 +38,7 @@ class ReplayLog:
         self._updates: list[Update] = []
         self._base = 0  # position of the first update that is kept
         self._starts: dict[int, int] = {}  # slot -> a position before all of its updates
+        self._frozen: set[int] = set()  # slots that were executed to their end
         self._size_bytes = 0
         self._readers: set[Reader] = set()
         self.followed = asyncio.Event()  # somebody has asked for updates
@@ -62,12 +69,15 @@ class ReplayLog:
         while len(self._starts) > self._max_slots or (
             self._size_bytes > self._max_bytes and len(self._starts) > 1
         ):
-            del self._starts[next(iter(self._starts))]
+            oldest = next(iter(self._starts))
+            del self._starts[oldest]
+            self._frozen.discard(oldest)
             self._trim(next(iter(self._starts.values())))
 
     def extend(self, updates: list[Update]) -> None:
         """Append updates and wake every reader."""
         self._updates += updates
+        self._frozen.update([each.slot for each in updates if isinstance(each, BlockUpdate)])
         self._size_bytes += sum(map(_size_bytes, updates))
         for reader in self._readers:
             reader.wake()
@@ -76,6 +86,11 @@ class ReplayLog:
         """Return up to `limit` updates from a position that is not below `base`."""
         start = position - self._base
         return self._updates[start : start + limit]
+
+    @property
+    def frozen(self) -> frozenset[int]:
+        """Slots that were executed to their end: these alone are replayed."""
+        return frozenset(self._frozen)
 
     def first_of(self, newest: int) -> int | None:
         """Return the first slot of a node that keeps the newest slots alone; 0: all of them."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from collections.abc import AsyncIterable, Iterable, Iterator
+from collections.abc import AsyncIterable, Iterable, Iterator, Set
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -31,6 +31,7 @@ from schemas.proto.geyser_pb2 import (
     PROCESSED,
     SLOT_CONFIRMED,
     SLOT_FINALIZED,
+    SLOT_PROCESSED,
     CommitmentLevel,
     SubscribeDeshredRequest,
     SubscribeRequest,
@@ -42,6 +43,7 @@ _RELEASING: Final = {
     SLOT_CONFIRMED: CommitmentLevel.CONFIRMED,
     SLOT_FINALIZED: CommitmentLevel.FINALIZED,
 }
+_REPLAYED: Final = frozenset({SLOT_PROCESSED, SLOT_CONFIRMED, SLOT_FINALIZED})
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -78,6 +80,12 @@ class Feed(Protocol):
 
     def render(self, update: Update) -> Iterator[bytes]:
         """Yield the messages an update makes for this subscriber."""
+
+    def replays(self, update: Update, frozen: Set[int]) -> bool:
+        """Return whether an update from before is sent to a stream that begins with `from_slot`.
+
+        `frozen` are the slots that had been executed to their end.
+        """
 
     def ping(self) -> bytes:
         """Return the server's keepalive."""
@@ -143,6 +151,16 @@ class UpdateFeed:
                 yield from self._accounts(update.slot, update.written, update.created_at)
             else:
                 yield from self._block(update)
+
+    def replays(self, update: Update, frozen: Set[int]) -> bool:
+        """Return whether an update from before is sent: of frozen slots, and no interslot status.
+
+        So does Yellowstone since its release of June 2026 (`block_reconstruction.rs`): at
+        `processed`, the first part of a slot that is executed right now is never sent.
+        """
+        if isinstance(update, SlotUpdate) and update.status not in _REPLAYED:
+            return False
+        return self._filters.commitment != PROCESSED or update.slot in frozen
 
     def _accounts(
         self, slot: int, written: Iterable[Written], created_at: bytes
@@ -228,6 +246,10 @@ class DeshredFeed:
         """Return the answer to the client's ping."""
         return updates.deshred_pong_update(ping_id)
 
+    def replays(self, update: Update, frozen: Set[int]) -> bool:
+        """Return False: there is no `from_slot` here."""
+        return False
+
     def render(self, update: Update) -> Iterator[bytes]:
         """Yield the messages an update makes."""
         if isinstance(update, TransactionUpdate):
@@ -256,6 +278,7 @@ class Subscriber:
         self._position: int | None = None  # None until something is asked for
         self._replaying_until = 0
         self._from_slot = 0
+        self._frozen: frozenset[int] = frozenset()  # of what is replayed
         self._failure: EndStream | None = None
         chance = random.Random(f"{limits.seed}/{number}")  # noqa: S311 - reproducible
         self._disconnect_at = _about(limits.disconnect_every, chance)
@@ -311,6 +334,7 @@ class Subscriber:
             self._position = position
             self._from_slot = request.from_slot
             self._replaying_until = self._replay.head
+            self._frozen = self._replay.frozen
         elif self._position is None:
             self._position = self._replay.head
         self._replay.followed.set()
@@ -344,7 +368,7 @@ class Subscriber:
         sent_before = self._sent
         try:
             for offset, update in enumerate(batch):
-                if start + offset < self._replaying_until and update.slot < self._from_slot:
+                if start + offset < self._replaying_until and not self._is_replayed(update):
                     continue
                 for message in self._feed.render(update):
                     await self._context.write(message)
@@ -355,6 +379,9 @@ class Subscriber:
         finally:
             metrics.sent(self._sent - sent_before)
         self._position = start + len(batch)
+
+    def _is_replayed(self, update: Update) -> bool:
+        return update.slot >= self._from_slot and self._feed.replays(update, self._frozen)
 
     def _fail_on_purpose(self) -> None:
         if self._sent == self._disconnect_at:

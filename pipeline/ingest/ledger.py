@@ -11,6 +11,13 @@ the order in which they must be carried out.
   that slot or an earlier one, or one that also carried the metas of the slot's parent and
   grandparent. The parent alone would do by the node's own order (a bank is opened once its
   parent is frozen); one generation more allows for updates that overtake each other.
+- At commitment `processed` a node sends transactions as it executes them, and replays frozen
+  slots alone (Yellowstone since June 2026). So of the slots that it executed when a connection
+  began, that connection carries the end only, and their metas all the same. There a slot from
+  which on the connection replays is whole if it was begun on that connection, which the node says
+  and never replays, or if its child and grandchild were begun before: then it was frozen by then.
+  The child alone would do; one generation more allows for a beginning that was not heard of.
+  Where nothing has begun yet, what is final had been executed before, with its ancestors.
 - Without a log to continue, the tape starts with the first confirmed slot known whole.
 - Canonical slots leave in ascending order, each once. One that is not whole is waited for
   during `patience` further confirmed slots, then `Missing` asks for it; an answer is `fetched`
@@ -22,7 +29,7 @@ the order in which they must be carried out.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final
@@ -30,6 +37,7 @@ from typing import Final
 from pipeline.ingest.finality import Counts, Finality, Finalized, Gap, RolledBack, Unfinal
 from schemas.events import Event, Movement, PerpEvent, Swap, TokenBalance
 
+_HEIRS: Final = 2  # generations
 REMEMBERED: Final = 64  # settled slots whose signatures are kept: is it a duplicate or a loss?
 
 
@@ -129,6 +137,9 @@ class _Slot:
     blockhash: str = ""
     block_time_ms: int = 0
     meta_connection: int | None = None  # on which the meta was first seen
+    is_meta_of_replay: bool = False  # that connection replayed
+    replay_connection: int | None = None  # the last one that replays from here, and had the meta
+    begun_connection: int | None = None  # on which the node said that it begins to execute it
     whole_connection: int | None = None  # which is known to have carried all of it
     fetched: bool = False
     touched: bool = False  # something of it was seen that may have been published
@@ -171,7 +182,8 @@ class Ledger:
     """Holds unsettled slots and lets the canonical ones go in order.
 
     `settled` is the last slot that the log has, with its block time; None starts a new tape.
-    `unfinal` and `gaps` are what the log says of the last slots (`finality`).
+    `unfinal` and `gaps` are what the log says of the last slots (`finality`). `at_processed`: what
+    it is given is of that commitment.
     """
 
     def __init__(
@@ -183,12 +195,14 @@ class Ledger:
         patience: int = 8,
         unfinal: Iterable[Unfinal] = (),
         gaps: Iterable[Gap] = (),
+        at_processed: bool = False,
     ) -> None:
         self.settled = settled
         self.tip = settled or 0  # highest slot heard of
         self.conflicts = 0  # confirmed slots that do not descend from what was settled
         self._max_slots = max_slots
         self._patience = patience
+        self._at_processed = at_processed
         self._slots: dict[int, _Slot] = {}
         self._confirmed: set[int] = set()  # confirmed and unsettled
         self._past: OrderedDict[int, _Past] = OrderedDict()
@@ -197,6 +211,7 @@ class Ledger:
         self._settled_is_block = settled is not None  # a gap may end on a slot that was skipped
         self._connection = 0
         self._from_slot: int | None = None
+        self._has_begun = False  # a slot was begun on this connection
         self._requested = _Ranges()
         self._unavailable = _Ranges()
 
@@ -207,6 +222,7 @@ class Ledger:
         """Begin a new connection, which carries all slots from `from_slot` on (None: from now)."""
         self._connection += 1
         self._from_slot = from_slot
+        self._has_begun = False
 
     def whole_on(self, slot: int) -> int | None:
         """Return which connection, counted from 1, carried a slot whole; None: none did.
@@ -239,6 +255,17 @@ class Ledger:
         held.transactions.setdefault(transaction.signature, transaction)
         return self._bounded([]) if len(self._slots) > self._max_slots else []
 
+    def begun(self, slot: int, parent: int | None) -> list[Decision]:
+        """Take the node's word that it begins to execute a slot. It is never replayed."""
+        held = self._open(slot)
+        if held is None:
+            return []
+        held.begun_connection = self._connection
+        self._has_begun = True
+        if held.parent is None and parent is not None and parent < slot:
+            held.parent = parent
+        return self._bounded(self._advance([]))
+
     def status(self, slot: int, parent: int | None, status: Status) -> list[Decision]:
         """Take a slot status."""
         decisions: list[Decision] = []
@@ -255,6 +282,8 @@ class Ledger:
                 held.touched = True
         if status in (Status.CONFIRMED, Status.FINALIZED) and held is not None:
             self._confirmed.add(slot)
+        if status is Status.FINALIZED and not self._has_begun:
+            self._take_replayed(slot)
         decisions = self._bounded(self._advance(decisions))
         if status is Status.FINALIZED:
             decisions += self._finality.final(slot, parent, self.settled)
@@ -273,9 +302,12 @@ class Ledger:
         held.touched = True
         if held.meta_connection is None:
             held.meta_connection = self._connection
+            held.is_meta_of_replay = self._from_slot is not None
             decisions.append(Processed(slot, parent, block_time_ms, held.counts()))
         if self._from_slot is not None and slot >= self._from_slot:
-            held.whole_connection = self._connection
+            held.replay_connection = self._connection
+            if not self._at_processed:
+                held.whole_connection = self._connection
         return self._bounded(self._advance(decisions))
 
     def fetched(
@@ -323,6 +355,9 @@ class Ledger:
             if any(slot not in self._unavailable for slot in holes):
                 if len(self._confirmed) > self._patience:
                     decisions.extend(self._ask(holes, linked=self._is_linked(path[0])))
+                else:
+                    cut = [slot for slot in holes if self._is_cut(slot)]
+                    decisions.extend(self._ask(cut, linked=True))
                 break
             self._settle(path, decisions)
         return decisions
@@ -359,11 +394,53 @@ class Ledger:
         held = self._slots.get(slot)
         if held is None:
             return False
-        if held.whole_connection is None and self._seen_from_start(held):
-            held.whole_connection = held.meta_connection
+        if held.whole_connection is None:
+            if self._is_replayed(slot, held):
+                held.whole_connection = held.replay_connection
+            elif self._seen_from_start(held):
+                held.whole_connection = held.meta_connection
         return held.fetched or held.whole_connection is not None
 
+    def _is_replayed(self, slot: int, held: _Slot) -> bool:
+        connection = held.replay_connection
+        if connection is None or held.begun_connection == connection:
+            return connection is not None
+        heirs = {slot}
+        for _ in range(_HEIRS):
+            heirs = {
+                number
+                for number in self._children(heirs)
+                if self._slots[number].replay_connection == connection
+                and self._slots[number].begun_connection != connection
+            }
+        return bool(heirs)
+
+    def _is_cut(self, slot: int) -> bool:
+        """Return whether this connection has brought all that it ever brings, maybe not all."""
+        held, connection = self._slots.get(slot), self._connection
+        if not self._has_begun or held is None or held.replay_connection != connection:
+            return False
+        heirs = {slot}
+        for _ in range(_HEIRS):
+            heirs = self._children(heirs)
+            if any(self._slots[each].begun_connection == connection for each in heirs):
+                return True
+        return False
+
+    def _children(self, parents: Set[int]) -> set[int]:
+        return {number for number, each in self._slots.items() if each.parent in parents}
+
+    def _take_replayed(self, slot: int) -> None:
+        """Take a slot that is final, and its ancestors, for whole where they were replayed."""
+        number: int | None = slot
+        while number is not None and (held := self._slots.get(number)) is not None:
+            if held.replay_connection == self._connection:
+                held.whole_connection = held.whole_connection or self._connection
+            number = held.parent
+
     def _seen_from_start(self, held: _Slot) -> bool:
+        if self._at_processed and held.is_meta_of_replay:
+            return False  # the metas of its parents may have been replayed
         connection = held.meta_connection
         parent = self._known(held.parent)
         if connection is None or parent is None or parent.meta_connection != connection:

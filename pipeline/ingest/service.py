@@ -152,6 +152,7 @@ class Ingest:
             max_slots=settings.ledger_max_slots,
             unfinal=tail.unfinal,
             gaps=tail.gaps,
+            at_processed=True,
         )
         self._valuation = Valuation(tail.sol_usd, tail.quotes)
         self._stream = stream
@@ -224,10 +225,12 @@ class Ingest:
             self._lag_ms = now_ms - created_ms
             self._transaction(update.transaction, created_ms)
         elif kind == "slot":
-            status = _STATUSES.get(update.slot.status)
-            if status is not None:
-                parent = update.slot.parent if update.slot.HasField("parent") else None
-                self._decide(self._ledger.status(update.slot.slot, parent, status))
+            said = update.slot
+            parent = said.parent if said.HasField("parent") else None
+            if said.status == geyser_pb2.SLOT_CREATED_BANK:
+                self._decide(self._ledger.begun(said.slot, parent))
+            elif (status := _STATUSES.get(said.status)) is not None:
+                self._decide(self._ledger.status(said.slot, parent, status))
         elif kind == "block_meta":
             meta = update.block_meta
             block_time_ms = meta.block_time.timestamp * 1000

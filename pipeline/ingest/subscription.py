@@ -25,7 +25,8 @@ def subscribe_request(from_slot: int | None = None) -> SubscribeRequest:
     """Ask for the venues' transactions and every slot's fate, from a slot on or from now.
 
     Failed transactions are not asked for: nothing in them happened, and bots send many.
-    Slots come at every status, with the interslot ones: only those report a dead slot.
+    Slots come at every status, with the interslot ones: only those report a dead slot, and which
+    slots began on this connection.
     """
     return SubscribeRequest(
         transactions={

@@ -235,9 +235,11 @@ def test_a_recording_goes_on_after_the_stream_broke(run: Run, tmp_path: Path) ->
     # Votes and failed ones are left out by default: compare with a complete slot's successes.
     complete = sorted(metas)[1:-1]
     assert len(complete) > 8
-    assert all(len(per_slot[slot]) <= metas[slot].executed_transaction_count for slot in complete)
-    gaps = [s for s in complete if len(per_slot[s]) < metas[s].executed_transaction_count * 0.6]
-    assert not gaps
+    counts = {slot: len(per_slot.get(slot, ())) for slot in complete}
+    assert all(counts[slot] <= metas[slot].executed_transaction_count for slot in complete)
+    gaps = [s for s in complete if counts[s] < metas[s].executed_transaction_count * 0.6]
+    # A node replays no slot that it executes just then.
+    assert len(gaps) <= recorder.log.read_text().count("stream ended")
 
 
 def test_an_endpoint_that_sends_nothing_leaves_no_file(tmp_path: Path) -> None:

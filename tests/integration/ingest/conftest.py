@@ -162,6 +162,7 @@ class Node:
                 self.held.set()
                 await self.go_on.wait()
             await self.running.wait()
+            self._status(slot, geyser.SLOT_CREATED_BANK)
             updates: list[SubscribeUpdate | bytes] = [
                 self._transaction(slot, info) for info in slot.transactions
             ]
@@ -185,6 +186,7 @@ class Node:
 
     def send_slot(self, slot: Slot, *statuses: geyser.SlotStatus) -> None:
         """Send a slot at once, whole, with what becomes of it."""
+        self._status(slot, geyser.SLOT_CREATED_BANK)
         for info in slot.transactions:
             self._send(slot.slot, self._transaction(slot, info))
         self._send(slot.slot, self._meta(slot))
@@ -221,6 +223,21 @@ class Node:
         update = geyser.SubscribeUpdateSlot(slot=slot.slot, parent=slot.parent, status=status)
         self._send(slot.slot, SubscribeUpdate(slot=update))
 
+    def _replayed(self, from_slot: int) -> Iterator[SubscribeUpdate | bytes]:
+        """Yield what was sent of frozen slots, without their beginnings: as nodes do."""
+        updates = [(slot, each) for slot, each in self.log if slot >= from_slot]
+        frozen = {
+            slot
+            for slot, each in updates
+            if isinstance(each, SubscribeUpdate) and each.HasField("block_meta")
+        }
+        for slot, each in updates:
+            begins = (
+                isinstance(each, SubscribeUpdate) and each.slot.status == geyser.SLOT_CREATED_BANK
+            )
+            if slot in frozen and not begins:
+                yield each
+
     async def subscribe(self, requests: Any, context: grpc.aio.ServicerContext) -> Any:
         self.tokens += [v for k, v in context.invocation_metadata() if k == "x-token"]
         request = await anext(requests)
@@ -231,9 +248,8 @@ class Node:
             if request.from_slot < first:
                 self.refused += 1
                 await context.abort(grpc.StatusCode.OUT_OF_RANGE, f"first available: {first}")
-            for slot, update in self.log:
-                if slot >= request.from_slot:
-                    queue.put_nowait(update)
+            for update in self._replayed(request.from_slot):
+                queue.put_nowait(update)
         self._subscribers.append(queue)
         self.subscribed.set()
         answers = asyncio.create_task(self._answer(requests, queue))

@@ -141,6 +141,8 @@ class Tape:
                     block.slot, block.parent, block.blockhash, block.block_time_ms
                 )
             )
+        elif update.kind == "begun":
+            self.keep(self.ledger.begun(block.slot, block.parent))
         else:
             self.keep(self.ledger.status(block.slot, block.parent, Status[update.kind]))
 
@@ -472,3 +474,89 @@ def test_a_confirmed_slot_off_the_settled_chain_is_a_conflict() -> None:
     ledger.block_meta(10, 8, "", 1)
     ledger.status(10, 8, Status.CONFIRMED)
     assert ledger.conflicts == 1
+
+
+def yellowstone_log(random: Random, world: World) -> list[Update]:
+    """What a node sends at `processed`, in its order, the beginnings of slots included.
+
+    A bank is opened once its parent is frozen, and may be executed for long: forks run beside it.
+    """
+    canonical = set(world.canonical)
+    frozen: dict[int, float] = {BASE: 0.0}
+    keyed: list[tuple[float, Update]] = []
+    for block in world.blocks.values():
+        begun = frozen[block.parent] + random.random() / 4
+        done = frozen[block.slot] = begun + random.random() * random.choice((1, 1, 4))
+        for update in updates_of(block, canonical=block.slot in canonical):
+            at = {"meta": done, "PROCESSED": done, "CONFIRMED": done + 2}.get(update.kind)
+            within = begun + (done - begun) * random.random()
+            keyed.append((within if at is None else at, update))
+        keyed.append((begun, Update(block.slot, "begun")))
+    order = {"begun": 0, "transaction": 1, "meta": 2}
+    keyed.sort(key=lambda each: (each[0], order.get(each[1].kind, 3)))
+    return [update for _, update in keyed]
+
+
+def replayed(log: list[Update], from_slot: int) -> list[Update]:
+    """What a node replays of what it sent: frozen slots whole, without their beginnings."""
+    frozen = [each.slot for each in log if each.kind == "meta"]
+    found = []
+    for slot in sorted({slot for slot in frozen if slot >= from_slot}):
+        of = [each for each in log if each.slot == slot and each.kind != "begun"]
+        found += [each for each in of if each.kind == "transaction"]
+        found += [each for each in of if each.kind != "transaction"]
+    return found
+
+
+@examples(300, SLOW)
+@given(seed=seeds, slots=st.integers(20, 80))
+def test_what_was_executed_as_a_connection_began_is_fetched(seed: int, slots: int) -> None:
+    """A node replays frozen slots alone: of others a new connection carries the end only."""
+    random = Random(seed)
+    world = World.random(random, slots)
+    if not world.canonical:
+        return
+    ledger = Ledger(settled=BASE, patience=3, at_processed=True)
+    tape = Tape(ledger, world, rpc=set(world.canonical))
+    log = yellowstone_log(random, world)
+    at = 0
+    while at < len(log):
+        from_slot = BASE + 1 if ledger.settled is None else ledger.settled + 1
+        ledger.connected(from_slot)
+        for update in replayed(log[:at], from_slot):
+            tape.feed(update)
+        end = min(len(log), at + random.randrange(1, 60))
+        for update in log[at:end]:
+            tape.feed(update)
+        at = min(len(log), end + random.randrange(40))
+    from_slot = BASE + 1 if ledger.settled is None else ledger.settled + 1
+    ledger.connected(from_slot)
+    last = Update(world.canonical[-1], "FINALIZED")
+    for update in [*replayed(log, from_slot), last]:
+        tape.feed(update)
+    tape.check()
+    assert [each.slot for each in tape.settled] == world.canonical
+    assert all(each.complete for each in tape.settled)
+    assert tape.gaps == []
+
+
+def test_a_slot_is_replayed_whole_where_its_heirs_had_begun_before() -> None:
+    ledger = Ledger(settled=9, patience=2, at_processed=True)
+    ledger.connected(from_slot=10)
+    decisions: list[Decision] = []
+
+    def meta(slot: int) -> None:
+        decisions.extend(ledger.block_meta(slot, slot - 1, f"hash-{slot}", 0))
+        decisions.extend(ledger.status(slot, slot - 1, Status.CONFIRMED))
+
+    for slot in (10, 11, 12):  # replayed
+        meta(slot)
+    meta(13)  # it was executed when the connection began: its transactions are not all here
+    for slot in (14, 15, 16, 17):
+        decisions += ledger.begun(slot, slot - 1)
+        meta(slot)
+    decisions += ledger.fetched(12, 11, "hash-12", 0, ())
+    decisions += ledger.fetched(13, 12, "hash-13", 0, ())
+    missing = [each for each in decisions if isinstance(each, Missing)]
+    assert missing == [Missing(12, 12), Missing(13, 13)]
+    assert [each.slot for each in decisions if isinstance(each, Settled)] == [*range(10, 18)]
