@@ -135,7 +135,7 @@ async def test_a_wallet_s_state_its_alerts_and_the_lease_are_on_one_node(setting
         assert not await book.write(wallet, Known(), change)
         assert (await book.read(wallet)).positions == change.put
         assert await redis.ask([("XLEN", LIVE_POSITIONS.make())]) == [1]
-        await lease.release()
+        await lease.release(in_order=True)
         assert not await book.write(wallet, await book.read(wallet), change)
     finally:
         await redis.aclose()
