@@ -33,7 +33,8 @@ class Wanted:
 
     def lists(self, usd_micros: int | None) -> bool:
         """Return whether a holding of that worth is listed; None is one without a price."""
-        return not self.least_usd or (usd_micros or 0) >= self.least_usd * MICROS
+        # Divided, as the answer shows it: 4.03 dollars, multiplied, exceed 4,030,000 millionths.
+        return not self.least_usd or (usd_micros or 0) / MICROS >= self.least_usd
 
 
 class Beginning:
