@@ -138,7 +138,7 @@ class Snapshots:
         return _Listed(read_s, _id_of(last), tokens)
 
     async def _complete(self, nameless: Sequence[dict[str, Any]]) -> None:
-        """Put what RPC said into records of tokens whose creation was not seen."""
+        """Put what RPC said into records of tokens without a name."""
         commands: list[tuple[Any, ...]] = []
         for record in nameless:
             mint = record["mint"]
@@ -154,7 +154,8 @@ class Snapshots:
 
 def overlay(record: dict[str, Any], metadata: Mapping[str, Any], top10_raw: int) -> None:
     """Fill in what a record leaves open from METADATA, as agent `market` does in its frames."""
-    record["name"], record["symbol"] = metadata["name"], metadata["symbol"]
+    record["name"] = metadata["name"]
+    record["symbol"] = record["symbol"] or metadata["symbol"]
     if record["decimals"] is None:
         record["decimals"] = metadata["decimals"]
     supply_raw, decimals = metadata["supply_raw"], record["decimals"]

@@ -172,11 +172,11 @@ async def no_leaderboard_of_all() -> NoReturn:
     "/api/tokens/{mint}",
     summary="A token",
     description="What it is, what it costs, what its market is like, and its last 24 hours. "
-    "Facts come from the chain's events; names and supply of tokens whose creation was not seen "
-    "are asked of an RPC node once. A token that is asked for is followed: from the next answers "
-    "on, supply, authorities and extensions are those of its mint's account, burns and later mints "
-    "included (`mint_account`). What its `uri` says is fetched beside the request, and `metadata` "
-    "has it from then on. Read at most twice a second; the price alone, "
+    "Facts come from the chain's events; names and supply of tokens whose creation was not seen, "
+    "or has no name, are asked of an RPC node once. A token that is asked for is followed: from "
+    "the next answers on, supply, authorities and extensions are those of its mint's account, "
+    "burns and later mints included (`mint_account`). What its `uri` says is fetched beside the "
+    "request, and `metadata` has it from then on. Read at most twice a second; the price alone, "
     "`/api/tokens/{mint}/price`, is read for each request.",
     response_model=None,
     responses={200: {"model": answers.Token}, **_OF_ONE},

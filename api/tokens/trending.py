@@ -138,7 +138,7 @@ class TrendingTokens:
         )
 
     async def _complete(self, tokens: Sequence[_Listed]) -> None:
-        """Put what RPC said into records of tokens whose creation was not seen."""
+        """Put what RPC said into records of tokens without a name."""
         commands: list[tuple[Any, ...]] = []
         for token in tokens:
             tag = mint_tag(token.mint)
@@ -153,7 +153,8 @@ class TrendingTokens:
 
 def overlay(record: dict[str, Any], known: Mapping[str, Any], top10_raw: int) -> None:
     """Fill in what a record leaves open: name, symbol, supply, and what follows from that."""
-    record["name"], record["symbol"] = known["name"] or "", known["symbol"] or ""
+    record["name"] = known["name"] or ""
+    record["symbol"] = record["symbol"] or known["symbol"] or ""
     if record["decimals"] is None:
         record["decimals"] = known["decimals"]
     if record["supply"] is not None or not known["supply"]:

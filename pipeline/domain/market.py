@@ -283,7 +283,7 @@ class MintMarket:
     ) -> dict[str, Any]:
         """Return the message of the trending list about this token, at a minute.
 
-        `from_rpc` completes a token whose creation the tape lacks.
+        `from_rpc` completes a token without a name.
         """
         top10_raw = self.holders.top_raw(10)
         quarters = self.quarters.data
@@ -400,14 +400,15 @@ def trending_record(
 ) -> dict[str, Any]:
     """Return the message of the trending list about a token, at a minute.
 
-    `top10_raw` is what its ten largest holders have; `from_rpc` completes a token whose
-    creation the tape lacks.
+    `top10_raw` is what its ten largest holders have; `from_rpc` completes a token without a name:
+    the tape lacks its creation, or that names none. The API's list and the gateway's snapshot
+    complete the same ones.
     """
-    if from_rpc is not None and token.created_slot is None:
+    if from_rpc is not None and not token.name:
         token = replace(
             token,
             name=from_rpc.name,
-            symbol=from_rpc.symbol,
+            symbol=token.symbol or from_rpc.symbol,
             supply_raw=from_rpc.supply_raw if token.supply_raw is None else token.supply_raw,
         )
     decimals, supply = token.decimals, token.supply_raw

@@ -304,3 +304,6 @@ def test_an_overlay_keeps_the_fields_that_events_set() -> None:
     record |= {"supply": None, "market_cap": None, "price_usd": None}
     overlay(record, about, 50)
     assert (record["supply"], record["top10_holders_pct"], record["market_cap"]) == (1.0, 50, None)
+    record |= {"name": "", "symbol": "E"}
+    overlay(record, about, 50)
+    assert (record["name"], record["symbol"]) == ("R", "E")

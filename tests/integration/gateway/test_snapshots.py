@@ -24,7 +24,7 @@ from schemas.prices import LastPrice
 from schemas.redis_keys import PRICE, VOCABULARY, mint_tag
 from schemas.solana import base58
 from stream_gateway import snapshots
-from stream_gateway.snapshots import NOTHING_YET, Snapshot, Snapshots
+from stream_gateway.snapshots import NOTHING_YET, Snapshot, Snapshots, overlay
 from stream_gateway.vocabulary import Vocabulary
 from tests.support.redis_cluster import running_cluster
 from tests.support.systems import running_valkey
@@ -247,6 +247,12 @@ async def test_tokens_whose_creation_was_not_seen_have_what_rpc_said(
     assert (first["name"], first["symbol"], first["creator"]) == ("Coin", None, None)
     assert (first["supply"], first["market_cap"], first["top10_holders_pct"]) == (4.0, 1.0, 25.0)
     assert (second["name"], second["supply"], second["market_cap"]) == (None, None, None)
+
+
+def test_an_overlay_keeps_the_symbol_of_a_creation_without_a_name() -> None:
+    record = {"name": "", "symbol": "E", "decimals": 6, "supply": 4.0}
+    overlay(record, {"name": "R", "symbol": "S", "decimals": 2, "supply_raw": 100}, 50)
+    assert record == {"name": "R", "symbol": "E", "decimals": 6, "supply": 4.0}
 
 
 async def test_redis_away_is_an_error_for_the_caller(pipelined: Pipelined) -> None:

@@ -393,6 +393,25 @@ def test_a_record_without_a_creation_is_completed_by_the_chains_own_facts(
     assert market.record(MINUTE_0, (150, 1), known)["name"] == "Name"
 
 
+@pytest.mark.parametrize(("symbol", "shown"), [("", "CH"), ("SYM", "SYM")])
+@pytest.mark.parametrize(("supply_raw", "supply"), [(None, 10**9), (10**14, 10**8)])
+def test_a_record_of_a_creation_without_a_name_is_completed_as_well(
+    market: MintMarket,
+    bought: Callable[..., Swap],
+    symbol: str,
+    shown: str,
+    supply_raw: int | None,
+    supply: int,
+) -> None:
+    market.created(creation(name="", symbol=symbol, supply_raw=supply_raw))
+    market.swap(bought())
+    market.end_slot()
+    known = Token(name="Chain", symbol="CH", supply_raw=10**15)
+    full = market.record(MINUTE_0, (150, 1), known)
+    assert (full["name"], full["symbol"], full["supply"]) == ("Chain", shown, supply)
+    assert full["market_cap"] == pytest.approx(full["price_usd"] * supply)
+
+
 def test_what_the_store_has_is_dropped_from_memory_on_request(
     market: MintMarket, bought: Callable[..., Swap]
 ) -> None:
