@@ -120,6 +120,9 @@ class MarketBooks:
             self._resting[mint] = Resting(market)
         for mint in self.quarantine:
             self._leave_out(mint)
+        for mint in self._trending.scores:  # before they are announced; `load` finds them in memory
+            if not self._listed(mint).token.name:
+                self._ask_name(mint)
 
     async def load(self, batches: Sequence[SlotBatch]) -> None:
         """Read what the batches need; raises CodecError for a wrong one.
@@ -158,9 +161,8 @@ class MarketBooks:
             if mint in self.quarantine:
                 continue
             market = self._markets[mint]
-            # The account of wrapped SOL has neither SOL's name nor its supply.
-            if (market.is_stored or mint in woken) and not market.token.name and mint != WSOL:
-                self._registry.ask(mint)
+            if (market.is_stored or mint in woken) and not market.token.name:
+                self._ask_name(mint)
 
     def _leave_out(self, mint: str) -> None:
         """Forget a mint in quarantine, on the trending list as well."""
@@ -213,7 +215,7 @@ class MarketBooks:
             if market.token_changed:
                 self._row(TOKENS.name, _token_row(market))
                 if not market.token.name:
-                    self._registry.ask(mint)
+                    self._ask_name(mint)
             self._changed[mint] = None
             self._this_second.add(mint)
             self._this_minute.add(mint)
@@ -375,10 +377,18 @@ class MarketBooks:
     def _announce(self, market: MintMarket | Resting, minute: int) -> None:
         record = market.record(minute, self._sol_usd)
         if self._trending.record(market.mint, compact_json(record)):
-            if known := self._registry.known(market.mint):
-                from_rpc = Token(known.name, known.symbol, supply_raw=known.supply_raw)
-                record = market.record(minute, self._sol_usd, from_rpc)
+            if not record["name"]:
+                # Once more: a full queue, a refusal or an eviction may have cost the answer.
+                self._ask_name(market.mint)
+                if known := self._registry.known(market.mint):
+                    from_rpc = Token(known.name, known.symbol, supply_raw=known.supply_raw)
+                    record = market.record(minute, self._sol_usd, from_rpc)
             self._trending.frames[market.mint] = trending_event(record)
+
+    def _ask_name(self, mint: str) -> None:
+        # The account of wrapped SOL has neither SOL's name nor its supply.
+        if mint != WSOL:
+            self._registry.ask(mint)
 
     def _announce_removals(self) -> None:
         for mint in sorted(self._trending.left):

@@ -2,9 +2,10 @@
 
 Answers go to Redis (`METADATA`) and ClickHouse (`token_metadata`), not into the deterministic
 state: replaying the tape gives the same bytes with and without RPC. Who reads puts what the
-chain's events say first. A mint is asked for once, and again when it moves after some months; one
-that has no account after a day. Redis has an answer for as long as the mint's market, which takes
-it along when it is put away and brings it back (`cold`).
+chain's events say first. RPC is asked for a mint once, and again when it moves after some months;
+for one that has no account after a day, for one that it refuses after some minutes. Redis has an
+answer for as long as the mint's market, which takes it along when it is put away and brings it
+back (`cold`).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any, Final
 
 import orjson
 import structlog
-from cachetools import FIFOCache
+from cachetools import FIFOCache, TTLCache
 from prometheus_client import Counter, Gauge
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
@@ -53,6 +54,7 @@ CALLS_PER_S: Final = 5.0
 MAX_WAITING: Final = 10_000
 MAX_KNOWN: Final = 20_000
 STAYS_TRUE_S: Final = {"absent": DAY_S, "found": 90 * DAY_S}
+REFUSED_FOR_S: Final = 300.0
 BACKOFF_S: Final = (0.5, 60.0)
 MAX_TEXT: Final = 512  # of a name, symbol or URI; longer ones are cut
 
@@ -87,6 +89,7 @@ class Registry:
         self._clickhouse = clickhouse
         self._waiting: dict[str, None] = {}
         self._known: FIFOCache[str, Known] = FIFOCache(MAX_KNOWN)
+        self._refused: TTLCache[str, None] = TTLCache(MAX_KNOWN, REFUSED_FOR_S)
         self._asked = asyncio.Event()
         self._pace = rpc.Pace(CALLS_PER_S)
         self._reported = False
@@ -105,7 +108,10 @@ class Registry:
             self._task = None
 
     def ask(self, mint: str) -> None:
-        """Have a mint looked up, if it has not been yet; a full queue lets it pass."""
+        """Have a mint looked up, if it has not been yet; a full queue lets it pass.
+
+        A caller may repeat it at each trade: RPC is asked as seldom as the module says.
+        """
         if self._endpoint is None:
             if not self._reported:
                 self._reported = True
@@ -115,6 +121,8 @@ class Registry:
             return
         known = self._known.get(mint)
         if mint in self._waiting or (known is not None and not _is_stale(known)):
+            return
+        if mint in self._refused:
             return
         if len(self._waiting) >= MAX_WAITING:
             ASKED.labels("queue_full").inc()
@@ -173,7 +181,13 @@ class Registry:
         addresses = [*missing, *(text(metadata_address(mint)) for mint in keys)]
         options = {"encoding": "base64", "commitment": "confirmed"}
         assert self._endpoint is not None
-        answer = await rpc.call(http, self._endpoint, "getMultipleAccounts", [addresses, options])
+        try:
+            answer = await rpc.call(
+                http, self._endpoint, "getMultipleAccounts", [addresses, options]
+            )
+        except rpc.RpcRefused:
+            self._refused.update(dict.fromkeys(missing))
+            raise
         accounts = _accounts(answer, len(addresses))
         now_ms = time.time_ns() // 1_000_000
         found = {

@@ -229,9 +229,10 @@ async def opened(
     partition: int = 0,
     cold_after_days: int = 2,
     cold: ColdRows | None = None,
+    registry: Registry | None = None,
 ) -> MarketBooks:
     """Open books whose cold markets are among `rows`, or where `cold` reads them."""
-    registry = quiet_registry(redis)
+    registry = registry or quiet_registry(redis)
     return await open_books(redis, partition, registry, cold or ColdOf(rows), cold_after_days)
 
 

@@ -15,6 +15,7 @@ from redis.asyncio import Redis
 from infra.chain.market import Knobs, Market
 from infra.chain.server import LocalChain, ServerOptions
 from infra.settings import Settings
+from pipeline.agents.market import registry as agent_registry
 from pipeline.agents.market.registry import MINTS_A_CALL, Known, Registry
 from schemas.redis_keys import MARKET, METADATA, mint_tag
 from schemas.rows import TOKEN_METADATA
@@ -219,6 +220,37 @@ async def test_failures_are_repeated_and_nobody_waits(redis: Redis) -> None:
             assert registry.known(mint) is None  # asking is over at once
             await eventually_async(lambda: registry.known(mint), 20)
     assert not answers
+
+
+async def test_what_rpc_refuses_is_asked_again_after_a_pause(
+    redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mint, other = (base58.encode(bytes([n]) * 32) for n in (14, 15))
+    asked: list[list[str]] = []
+
+    async def refuses(request: web.Request) -> web.Response:
+        asked.append((await request.json())["params"][0])
+        return web.json_response({"id": 1, "error": {"code": -32602, "message": "no"}})
+
+    async def ask(registry: Registry, *mints: str) -> None:
+        for each in mints:
+            registry.ask(each)
+        # private `_waiting`: an idle registry says so nowhere else.
+        await eventually_async(lambda: not registry._waiting)
+
+    async with server(refuses) as port:
+        registry = registry_of(redis, Rows(), port)
+        async with working(registry):
+            for _ in range(3):
+                await ask(registry, mint)
+            await ask(registry, mint, other)  # another one is asked at once
+        assert [accounts[0] for accounts in asked] == [mint, other]
+        monkeypatch.setattr(agent_registry, "REFUSED_FOR_S", 0.0)
+        registry = registry_of(redis, Rows(), port)
+        async with working(registry):
+            for _ in range(2):
+                await ask(registry, mint)
+    assert [accounts[0] for accounts in asked] == [mint, other, mint, mint]
 
 
 async def test_wrong_bytes_are_counted_with_a_reason(
