@@ -172,7 +172,8 @@ class PoolFacts:
     time_ms: int = 0
     reserve_raw: int | None = None
     quote_reserve_raw: int | None = None
-    liquidity_lamports: int | None = None  # both sides: twice the quote's; None: not known
+    # Both sides: twice the quote's. None: not known, as where the quote is no money.
+    liquidity_lamports: int | None = None
     quote_mint: str = ""  # what it trades the mint for; empty in records of earlier versions
     traders_by_address: bool = True  # filed under its whole address; else SHORT_PREFIX bytes of it
 

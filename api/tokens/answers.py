@@ -145,7 +145,11 @@ class TokenThen(About, PricedThen):
     ]
     liquidity_lamports: Annotated[
         str | None,
-        about("in all pools where it is known, both sides; null: in none", "61200000000"),
+        about(
+            "in all pools where it is known, both sides: those that disclose it and are quoted in "
+            "SOL or a dollar coin; null: in none",
+            "61200000000",
+        ),
     ]
     liquidity_sol: Annotated[float | None, about(IN_SOL, 61.2)]
     holder_count: Annotated[
@@ -295,7 +299,12 @@ class Pool(TypedDict):
     ]
     reserve: Annotated[float | None, about(IN_WHOLE, 206_900_000.0)]
     liquidity_lamports: Annotated[
-        str | None, about("both sides, taken for equal; null: not known", "169900000000")
+        str | None,
+        about(
+            "both sides, taken for equal; null: not known, as where the quote is neither SOL nor a "
+            "dollar coin",
+            "169900000000",
+        ),
     ]
     liquidity_sol: Annotated[float | None, about(IN_SOL, 169.9)]
     liquidity_usd: Annotated[

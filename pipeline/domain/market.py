@@ -292,7 +292,10 @@ class MintMarket:
         )
 
     def _liquidity_lamports(self) -> int | None:
-        """Return the liquidity of all pools where it is known, both sides; None where it is not."""
+        """Return the liquidity of all pools where it is known, both sides; None where it is not.
+
+        It is known of pools that disclose it and are quoted in money (`_traded_in`).
+        """
         each = [pool.facts.liquidity_lamports for pool in self.pools.values()]
         known = [lamports for lamports in each if lamports is not None]
         return min(sum(known), MAX_VOLUME) if known else None
@@ -320,6 +323,8 @@ class MintMarket:
         """Take a swap into the figures of its pool; `trade` is None where it shows no price.
 
         Then price and liquidity stay: anybody can trade a unit, whose value rounds to anything.
+        Liquidity is of pools quoted in money alone: one small trade gives any other quote a price,
+        at which reserves of it would count as any sum. Of such a pool it is not known.
         """
         minute = self.head.time_ms // 60_000
         usd_micros = swap.usd_value_micros or 0
@@ -330,7 +335,9 @@ class MintMarket:
             facts.price_usd = self._in_dollars(facts.price_sol)
             facts.first_sol = facts.first_sol or facts.price_sol
             facts.first_usd = facts.first_usd or facts.price_usd
-            if trade.depth_lamports is not None:
+            if not trade.in_money:
+                facts.liquidity_lamports = None  # earlier versions stored one
+            elif trade.depth_lamports is not None:
                 facts.liquidity_lamports = min(SIDES * trade.depth_lamports, MAX_VOLUME)
         pool.quarters.add(
             minute,

@@ -12,7 +12,7 @@ from pipeline.domain.curve import PUMP_FUN, PUMP_FUN_FOR_SALE_RAW
 from pipeline.domain.market import MintMarket, Token, scaled
 from schemas.events import Creation, Migration, Side, Swap
 from schemas.markets import MAX_PRICE, MAX_VOLUME, PRICE_SCALE, window
-from schemas.money import WSOL
+from schemas.money import MONEY, WSOL
 from schemas.solana.addresses import TOKEN_2022_PROGRAM, TOKEN_PROGRAM, text
 from schemas.solana.addresses import key as raw
 
@@ -239,6 +239,37 @@ def test_liquidity_in_a_quote_of_unknown_worth_is_not_known(
     market.migrated(migration(from_pool=POOL))
     market.end_slot()
     assert market.pools[POOL].facts.liquidity_lamports is None
+    assert market.head.liquidity_lamports == 6 * SOL
+
+
+def test_liquidity_in_a_quote_that_is_no_money_is_not_known(
+    market: MintMarket, bought: Callable[..., Swap]
+) -> None:
+    """Somebody gave a tenth of a SOL for one of it: that makes a billion of it no liquidity."""
+    made_up = replace(bought(pool=POOL, quote_reserve_raw=10**18), quote_mint=address("quote"))
+    market.swap(made_up)
+    facts = market.pools[POOL].facts
+    assert facts.price_sol == PRICE_SCALE // 1000
+    assert facts.liquidity_lamports is None
+    market.end_slot()
+    assert market.head.liquidity_lamports is None
+    market.swap(bought(quote_reserve_raw=3 * SOL))
+    facts.liquidity_lamports = 2 * 10**18  # as earlier versions stored it
+    market.end_slot()
+    assert market.head.liquidity_lamports == 2 * 10**18 + 6 * SOL
+    market.swap(replace(made_up, quote_reserve_raw=None))
+    market.end_slot()
+    assert facts.liquidity_lamports is None
+    assert market.head.liquidity_lamports == 6 * SOL
+    assert POOL in market.changed_pools
+
+
+@pytest.mark.parametrize("quote_mint", sorted(MONEY))
+def test_liquidity_is_known_in_each_kind_of_money(
+    market: MintMarket, bought: Callable[..., Swap], quote_mint: str
+) -> None:
+    market.swap(replace(bought(quote_reserve_raw=3 * SOL), quote_mint=quote_mint))
+    market.end_slot()
     assert market.head.liquidity_lamports == 6 * SOL
 
 
