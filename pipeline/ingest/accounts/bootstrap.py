@@ -203,14 +203,16 @@ class _Scan:
         log.info("bootstrap is done", program=text(program), from_slot=covered.slot, in_slot=slot)
 
     async def _done(self) -> set[str]:
-        """Return the names of the parts that are in the lane."""
+        """Return the names of the parts that are in the lane and were not lost."""
         redis = self._bootstrap.redis
         if self._coverage.is_void(self._program):
             await redis.delete(self._name)
             self._coverage.asked_anew(self._program)
         noted: Any = await redis.hgetall(self._name)
-        self._slots += [int(slot) for slot in noted.values()]
-        return {field.decode() for field in noted}
+        # One that may have gone with a slot that was lost since is asked for again.
+        slots = {f.decode(): int(s) for f, s in noted.items() if int(s) >= self._coverage.floor}
+        self._slots += slots.values()
+        return {*slots}
 
     async def _ask(self, kinds: list[Kind], done: set[str]) -> None:
         self._large = [k for k in kinds if any(part_name(part) in done for part in parts_of(k))]

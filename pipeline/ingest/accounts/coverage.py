@@ -4,57 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from infra.redis.client import ask, connect
-from infra.settings import Settings
 from pipeline.ingest.accounts.tail import AccountTail
-from schemas.account_reading import coverage, floor_question
 from schemas.proto.tape_pb2 import Covered
 from schemas.protocols.contract import Kind
-from schemas.protocols.programs import ADDRESSES
-from schemas.redis_keys import COVERED, account_tags
-from schemas.solana.addresses import text
 
 Subject = tuple[Covered.Kind, bytes]
-
-
-async def read_covered(settings: Settings) -> list[Covered]:
-    """Return the programs that Redis says are covered; raises RedisError."""
-    client = connect(settings)
-    try:
-        floors = await ask(client, [floor_question(tag) for tag in account_tags()])
-        found = []
-        for program in ADDRESSES.values():
-            names = [COVERED.make(tag=tag, address=text(program)) for tag in account_tags()]
-            said = await ask(client, [("HMGET", name, "slot", "given", "reason") for name in names])
-            slots = [
-                coverage(values, floor).slot for values, floor in zip(said, floors, strict=True)
-            ]
-            known = [slot for slot in slots if slot is not None]
-            if len(known) == len(slots):
-                found.append(Covered(kind=Covered.PROGRAM, address=program, slot=max(known)))
-        return found
-    finally:
-        await client.aclose()
 
 
 class Coverage:
     """Follows what the lane says: `known` are an earlier process's, the tail's records win.
 
     Programs of group `tokens` are never covered: their accounts are, wallet by wallet.
+
+    What is covered was asked for and given with slots of the lane from `floor` on: where the agent
+    loses slots before it, that voids nothing of it.
     """
 
     def __init__(
-        self, kinds: Iterable[Kind], known: Iterable[Covered], tail: AccountTail | None = None
+        self,
+        kinds: Iterable[Kind],
+        known: Iterable[Covered],
+        tail: AccountTail | None = None,
+        floor: int = -1,
     ) -> None:
         self.kinds = tuple(kinds)
         self.programs = frozenset(kind.program for kind in self.kinds)
         self.withdrawals = 0
+        self.floor = floor
         self._covered: set[Subject] = {(each.kind, each.address) for each in known}
         self._wanted = frozenset(kind.program for kind in self.kinds if kind.group != "tokens")
         self._again: set[bytes] = set()
         self._void: set[bytes] = set()  # programs of which no part may be resumed
         if tail is not None:
-            self.note(tail.covered)
+            self.note(tail.covered, tail.all_withdrawn)
             self._void = {
                 each.address
                 for each in tail.covered
@@ -67,12 +49,13 @@ class Coverage:
             for each in tail.broken:
                 self._covered.discard((each.kind, each.address))
 
-    def note(self, covered: Iterable[Covered]) -> None:
-        """Take what the lane says now."""
+    def note(self, covered: Iterable[Covered], slot: int = -1) -> None:
+        """Take what the lane says now, or said up to a slot in which it withdrew all."""
         for each in covered:
             subject = each.kind, each.address
             if each.kind == Covered.ALL:
                 self._covered.clear()
+                self.floor = max(self.floor, slot)
             elif each.HasField("slot"):
                 self._covered.add(subject)
                 self._again.discard(each.address)
@@ -101,10 +84,14 @@ class Coverage:
         """Take note that nothing is left of what was asked of a program before."""
         self._void.discard(program)
 
-    def withdraw(self) -> bool:
-        """Take nothing for covered any more; return whether anything was."""
+    def withdraw(self, lost_to: int = -1) -> bool:
+        """Take nothing for covered any more; return whether anything was.
+
+        The lane must cover nothing from now on by what it had before slot `lost_to`.
+        """
         was_covered = bool(self._covered)
         self._covered.clear()
         self._void |= self._wanted
         self.withdrawals += 1
+        self.floor = max(self.floor, lost_to)
         return was_covered

@@ -50,6 +50,7 @@ from pipeline.ingest.accounts.requests import Requests
 from pipeline.ingest.accounts.rewards import Rewards
 from pipeline.ingest.accounts.rpc import AccountsRpc
 from pipeline.ingest.accounts.selection import Selection
+from pipeline.ingest.accounts.stored import StoredWatch
 from pipeline.ingest.accounts.takeover import Taken, take_over
 from pipeline.ingest.accounts.updates import closed_by, update_of
 from pipeline.ingest.backfill import Backfill, Block, RpcClient, Unavailable
@@ -223,7 +224,9 @@ class AccountIngest:
                 self._publisher.acknowledged,
             )
             audit = Audit(settings, rpc, self._asking, self._tracked)
+            watch = StoredWatch(settings, self._coverage, self._lost_by_agent)
             parts += [self._requests.run(), bootstrap.run(), audit.run(), rewards.run()]
+            parts.append(watch.run())
         self._begin()
         return {asyncio.create_task(part) for part in parts} | {
             stream.start() for stream in self._streams
@@ -348,7 +351,7 @@ class AccountIngest:
             for batch in composed.batches:
                 batch.complete = False
         if self._requests is not None:  # before others may withdraw it
-            self._coverage.note(composed.covered)
+            self._coverage.note(composed.covered, settled.slot)
         await self._publisher.settle(settled.slot, composed.batches)
         self._mending.end(mending(answers))
         if self._began_slot < 0:
@@ -473,13 +476,23 @@ class AccountIngest:
         metrics.WITHDRAWN.inc()
         self._lost_to = max(self._lost_to, lost_to)
         log.error("coverage is withdrawn", reason=reason)
-        if self._coverage.withdraw():
+        if self._coverage.withdraw(self._lost_to):
             self._answers.withdraw(Covered(kind=Covered.ALL, reason="slots were lost"))
         if self._requests is not None:
             tracked = self._tracked
             largest = map(largest_of, tracked.holders)
             followed = map(followed_of, tracked.accounts)
             self._requests.again((*tracked.wallets, *tracked.mints, *largest, *followed))
+
+    def _lost_by_agent(self, floor: int) -> None:
+        """Ask for everything again: agent `accounts` lost slots of the lane before `floor`.
+
+        Nothing that the lane has so far counts for that: bootstrap may be amid a program of which
+        some accounts went with the slots that were lost.
+        """
+        written = -1 if self._tail.settled is None else self._tail.settled
+        next_slot = max(written, self._settled_slot) + 1
+        self._withdraw(max(floor, next_slot), f"agent `accounts` lost slots before {floor}")
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

@@ -37,6 +37,7 @@ class AccountTail:
     unmended: tuple[int, ...] = ()
     is_all_unmended: bool = False  # of the slots read here none is complete: holes began before
     covered: list[Covered] = field(default_factory=list)  # of the last slots, ascending
+    all_withdrawn: int = -1  # the last of these slots in which all was withdrawn
     broken: list[Covered] = field(default_factory=list)  # of slots that not all partitions have
 
     def has(self, partition: int, slot: int) -> bool:
@@ -115,5 +116,6 @@ def tail_of(found: dict[int, list[SlotBatch]]) -> AccountTail:
         unmended=tuple(settled) if least.slot in incomplete else (),
         is_all_unmended=not whole,
         covered=[each for _, each in covered],
+        all_withdrawn=max((at for at, each in covered if each.kind == Covered.ALL), default=-1),
         broken=[each for slot, each in covered if slot > least.slot],
     )

@@ -13,9 +13,10 @@ from infra.backoff import Backoff
 from infra.redis.client import RedisError
 from infra.settings import Settings
 from pipeline.ingest import metrics as ingest_metrics
-from pipeline.ingest.accounts.coverage import Coverage, read_covered
+from pipeline.ingest.accounts.coverage import Coverage
 from pipeline.ingest.accounts.publisher import LANE, AccountPublisher
 from pipeline.ingest.accounts.requests import read_tracked
+from pipeline.ingest.accounts.stored import Stored, read_stored
 from pipeline.ingest.accounts.streams import kinds_of, stream_of, streams_of, subscription_of
 from pipeline.ingest.accounts.subscription import Subscription
 from pipeline.ingest.accounts.tail import AccountTail, read_account_tail
@@ -67,7 +68,7 @@ async def take_over(settings: Settings, lacking: dict[str, str], *, was_fenced: 
         tail = await read_account_tail(settings)  # final: the older producer is fenced
         publisher.continue_from(tail)
         tracked = await _from_redis(partial(read_tracked, settings))
-        covered = await _from_redis(partial(read_covered, settings))
+        stored: Stored = await _from_redis(partial(read_stored, settings))
         for number, standby in enumerate(standbys):
             if not standby.hand_over(tail.settled):
                 await streams[number].close()
@@ -75,7 +76,8 @@ async def take_over(settings: Settings, lacking: dict[str, str], *, was_fenced: 
         ingest_metrics.TAKEOVERS.inc()
         lacking.pop(LANE, None)
         log.info("active", lane=LANE, settled_slot=tail.settled, tracked=len(tracked.wallets))
-        coverage = Coverage(kinds_of(settings), [*covered, *_asked_for(tracked)], tail)
+        known = [*stored.covered, *_asked_for(tracked)]
+        coverage = Coverage(kinds_of(settings), known, tail, stored.floor)
         return Taken(publisher, tail, streams, subscription, tracked, coverage)
     except BaseException:
         for stream in streams:

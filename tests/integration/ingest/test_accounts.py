@@ -23,6 +23,7 @@ from schemas.proto.tape_pb2 import AccountVersion, Covered, SlotBatch
 from schemas.redis_keys import (
     ACTIVE,
     ASKED_ACCOUNTS,
+    COVERAGE_FLOOR,
     COVERED,
     TRACKED_ACCOUNTS,
     TRACKED_HOLDERS,
@@ -487,6 +488,25 @@ async def test_a_hole_whose_blocks_are_gone_withdraws_coverage_and_gives_it_agai
         await eventually_async(lambda: node.tip.slot > first + 40)
         reader = await until_equal_past(kafka, node, role, first + 45)
         assert any("lost" in reason for reason in reader.reasons)
+        assert await false_slots(kafka, node) == []
+
+
+async def test_what_the_agent_loses_in_one_partition_is_covered_again(kafka, redis_url, tmp_path):
+    node = AccountNode(9)
+    async with lane(node, kafka, redis_url, tmp_path) as (role, redis):
+        await ask(redis, *WALLETS)
+        reader = await until_equal(kafka, node, role)
+        floor = reader.slot
+        await redis.hset(COVERAGE_FLOOR.make(tag=account_tags()[3]), "slot", floor)
+
+        async def is_given_again() -> Reader | None:
+            reader = await Reader.of(kafka)
+            given = {(k, address) for slot, k, address in reader.given if slot > floor}
+            wanted = {(Covered.WALLET, each) for each in WALLETS}
+            return reader if wanted | {(Covered.PROGRAM, STAKE_PROGRAM)} <= given else None
+
+        await eventually_async(is_given_again, lambda: role.log[-3000:])
+        await until_equal_past(kafka, node, role, floor)
         assert await false_slots(kafka, node) == []
 
 

@@ -236,6 +236,26 @@ async def test_a_process_that_is_killed_amid_a_large_program_leaves_its_parts_to
     await redis.aclose()
 
 
+async def test_parts_that_may_have_gone_with_slots_that_the_agent_lost_are_asked_for_again(
+    settings: Settings, node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.count = 1
+    monkeypatch.setattr(parts, "SMALL_BYTES", 0)
+    [program, *_] = PROGRAMS
+    redis: Any = connect(settings)
+    name = BOOTSTRAP.make(program=text(program))
+    for byte, part in enumerate(parts.parts_of(kind(program))):
+        at = CONTEXT_SLOT - 1 if byte == 7 else CONTEXT_SLOT
+        await redis.hset(name, parts.part_name(part), at)
+    lane = Lane(program)
+    lane.coverage = Coverage([kind(program)], [], floor=CONTEXT_SLOT)
+    async with bootstrapping(settings, node, lane):
+        await lane.until(program)
+    assert node.of(program) == [7]
+    assert lane.given[program][0] == CONTEXT_SLOT
+    await redis.aclose()
+
+
 async def _is_gone(redis: Any, name: str) -> bool:
     return not await redis.exists(name)
 

@@ -438,7 +438,9 @@ def test_a_loss_is_one_short_record_however_much_was_covered():
     batch = SlotBatch(slot=12, parent=11, covered=[given, loss])
     tail = tail_of({key: [batch] for key in range(SETTLED_ACCOUNTS.partitions)})
     assert tail.covered == [loss, given]
-    assert Coverage(KINDS[STAKE_PROGRAM], [], tail).lacking() == []
+    after = Coverage(KINDS[STAKE_PROGRAM], [], tail, floor=7)
+    assert after.lacking() == []
+    assert after.floor == 12, "that the agent has yet to apply it is no other loss"
 
 
 def test_a_wallet_whose_token_accounts_grow_past_the_bound_is_noted():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -15,6 +15,8 @@ from infra.settings import Settings
 # private `_asking`: one step of the settler, so that what comes between is chosen.
 # private `_blocks`: one step of the settler, so that what comes between is chosen.
 # private `_carry_out`: one step of the settler, so that what comes between is chosen.
+# private `_coverage`: one step of the settler, so that what comes between is chosen.
+# private `_lost_by_agent`: what the watch calls, so that no Redis is needed.
 # private `_mend`: one step of the settler, so that what comes between is chosen.
 # private `_mending`: one step of the settler, so that what comes between is chosen.
 # private `_parts`: one step of the settler, so that what comes between is chosen.
@@ -72,8 +74,11 @@ class Asked:
 class Requests:
     """Takes what is asked again."""
 
-    def again(self, _: Any) -> None:
-        return
+    def __init__(self) -> None:
+        self.subjects: list[bytes] = []
+
+    def again(self, subjects: Iterable[bytes]) -> None:
+        self.subjects += subjects
 
     async def withdrawn(self, _: Any) -> None:
         return
@@ -154,6 +159,32 @@ async def test_what_slots_that_are_lost_while_an_answer_is_composed_may_have_cha
     made._withdraw(12, "slots are lost")
     await writing
     assert [*lane.slots[0].covered] == [ALL]
+
+
+async def test_all_is_asked_again_after_the_agent_lost_slots_and_as_of_no_slot_before():
+    program = Covered(kind=Covered.PROGRAM, address=STAKE_PROGRAM, slot=5)
+    made, lane, _ = ingest(known=(of_wallet(5), program))
+    await made._write(settled(10))
+    # On its way meanwhile: of a program some accounts may have gone with a slot that was lost.
+    amid = Covered(kind=Covered.PROGRAM, address=STAKE_PROGRAM, slot=9)
+    made._answers.put(Answer.of((), [amid], ready_slot=10))
+    made._lost_by_agent(8)
+    requests: Any = made._requests
+    assert requests.subjects == [WALLET]
+    assert await made._settled() == 11
+    await made._write(settled(11))
+    assert [*lane.slots[1].covered] == [ALL]
+    assert made._coverage.lacking() == [STAKE_PROGRAM]
+    assert made._coverage.is_void(STAKE_PROGRAM)
+    assert made._coverage.floor == 11, "that the agent applies it is no other loss"
+
+
+async def test_slots_that_the_agent_lost_before_the_first_slot_of_a_process():
+    made, lane, _ = ingest(known=(of_wallet(5),))
+    made._lost_by_agent(8)
+    await made._write(settled(10))
+    assert ALL in lane.slots[0].covered
+    assert await made._settled() == 10
 
 
 async def test_who_is_tracked_after_a_block_is_asked_for_as_of_it_at_least():
