@@ -31,7 +31,8 @@ class Coverage:
         self.programs = frozenset(kind.program for kind in self.kinds)
         self.withdrawals = 0
         self.floor = floor
-        self._covered: set[Subject] = {(each.kind, each.address) for each in known}
+        # -> slot of the lane with which the agent has it, too
+        self._covered: dict[Subject, int] = {(each.kind, each.address): -1 for each in known}
         self._wanted = frozenset(kind.program for kind in self.kinds if kind.group != "tokens")
         self._again: set[bytes] = set()
         self._void: set[bytes] = set()  # programs of which no part may be resumed
@@ -47,7 +48,9 @@ class Coverage:
             if tail.settled is None:
                 self._void = set(self._wanted)
             for each in tail.broken:
-                self._covered.discard((each.kind, each.address))
+                self._covered.pop((each.kind, each.address), None)
+            # The agent may have yet to apply what withdraws some, in slots before the tail's.
+            self._covered = dict.fromkeys(self._covered, max(tail.last.values(), default=-1))
 
     def note(self, covered: Iterable[Covered], slot: int = -1) -> None:
         """Take what the lane says now, or said up to a slot in which it withdrew all."""
@@ -57,10 +60,10 @@ class Coverage:
                 self._covered.clear()
                 self.floor = max(self.floor, slot)
             elif each.HasField("slot"):
-                self._covered.add(subject)
+                self._covered[subject] = slot
                 self._again.discard(each.address)
             else:
-                self._covered.discard(subject)
+                self._covered.pop(subject, None)
 
     def lacking(self) -> list[bytes]:
         """Return the programs to bootstrap."""
@@ -69,6 +72,15 @@ class Coverage:
             for program in self._wanted
             if (Covered.PROGRAM, program) not in self._covered or program in self._again
         )
+
+    def stored_with(self, slot: int) -> list[bytes]:
+        """Return the programs that are covered for whoever applied the lane up to a slot."""
+        return [
+            program
+            for program in self._wanted
+            if self._covered.get((Covered.PROGRAM, program), slot + 1) <= slot
+            and program not in self._again
+        ]
 
     def bootstrap_again(self, program: bytes) -> bool:
         """Ask for a program's accounts again; False where it is not subscribed."""
