@@ -9,7 +9,9 @@ one holds what each connection sent of a slot.
   wholly or in part, is a `Hole`: what changed in it must be had by other means.
 - A stream is behind once more than `max_slots` of another wait for it, until its own ledger has
   settled what is settled here. What is settled without it is neither wanted nor lost again.
-- A version that comes after its slot was settled is `Late`, unless it repeats one.
+- A version that comes after its slot was settled is `Late`, unless it repeats one. Where the slot
+  was settled before the connection began, all do: an earlier connection carried the slot whole, or
+  it is a hole that is mended apart.
 """
 
 from __future__ import annotations
@@ -105,6 +107,7 @@ class _Stream:
 
     ledger: Ledger
     connection: int = 0
+    settled_before: int = -1  # the last slot that was settled when that connection began
     # slot -> connection -> address
     held: dict[int, dict[int, dict[bytes, Update]]] = field(default_factory=dict)
     # slot -> connections whose versions are not held any more
@@ -184,6 +187,7 @@ class AccountLedger:
         of = self._streams[stream]
         of.ledger.connected(from_slot)
         of.connection += 1
+        of.settled_before = -1 if of.ledger.settled is None else of.ledger.settled
         for slot, held in of.held.items():
             whole = of.ledger.whole_on(slot)
             if gone := held.keys() - {whole}:
@@ -351,6 +355,9 @@ class AccountLedger:
 
     def _after(self, of: _Stream, slot: int, update: Update) -> list[AccountDecision]:
         """Take a version whose slot was settled."""
+        if slot <= of.settled_before:
+            self.duplicates += 1  # whatever its write version: another node counts on its own
+            return []
         sent = of.sent.get(slot)
         if sent is not None and sent.get(update.address, UNSEEN - 1) >= update.write_version:
             self.duplicates += 1

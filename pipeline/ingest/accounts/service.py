@@ -70,6 +70,7 @@ MAX_ANSWER_BYTES: Final = 8 << 20  # of RPC answers that go with a slot, before 
 CLOSE_TIMEOUT_S: Final = 4.0
 REPORT_S: Final = 0.5
 FETCH_BACKOFF_S: Final = (0.2, 5.0)
+LATE_S: Final = 0.04  # accounts that come late within it share a call
 FETCHES: Final = 4  # blocks of holes at a time: a stream that stalls leaves hundreds at once
 
 _STATUSES: Final = {
@@ -149,6 +150,8 @@ class AccountIngest:
         self._lost_to = -1  # the last slot that is lost
         self._asked_to = -1  # the last slot whose changes were asked for, settled or not yet
         self._mending = Mending()
+        self._late: set[bytes] = set()  # accounts that are asked for next
+        self._asks_late = asyncio.Lock()
         self._fetches = asyncio.Semaphore(FETCHES)
         self._tasks: set[asyncio.Task[None]] = set()
         for number, stream in enumerate(streams):
@@ -328,8 +331,10 @@ class AccountIngest:
                     self._mend(last, partial(self._fetch, range(first, last + 1)))
             case Late(slot, address):
                 metrics.LATE.inc()
-                log.warning("account after its slot was settled", slot=slot, account=text(address))
-                self._mend(slot, partial(self._ask, {address}, slot))
+                self._asked_to = max(self._asked_to, slot)
+                if not self._late:
+                    self._mend(slot, self._ask_late)
+                self._late.add(address)
             case Undone(slot, addresses):
                 log.error("a settled slot was rolled back", slot=slot, accounts=len(addresses))
                 # A node on the lost fork must not answer as of it.
@@ -427,7 +432,7 @@ class AccountIngest:
             except Exception as error:
                 log.error("mending failed", error=repr(error))
                 reason = f"what changed could not be asked for ({type(error).__name__})"
-                self._withdraw(max(last, self._settled_slot), reason)
+                self._withdraw(max(last, self._settled_slot, self._asked_to), reason)
             finally:
                 self._mending.end()
 
@@ -442,6 +447,21 @@ class AccountIngest:
         if STAKE_PROGRAM in programs:
             wanted.update(block.rewarded)
         await self._ask(wanted, block.slot)
+
+    async def _ask_late(self) -> None:
+        """Ask for the accounts that came late: one call for many, and one after the other."""
+        async with self._asks_late:
+            await asyncio.sleep(LATE_S)
+            late, self._late = self._late, set()
+            least_slot = self._asked_to
+            first = text(min(late))
+            log.warning(
+                "accounts after their slots were settled",
+                accounts=len(late),
+                last_slot=least_slot,
+                one=first,
+            )
+            await self._ask(late, least_slot)
 
     async def _ask(self, addresses: set[bytes], least_slot: int) -> None:
         if self._asking is None or not await self._asking.accounts(

@@ -384,6 +384,39 @@ def test_a_version_after_its_slot_is_late_but_a_repeated_one_is_not():
     assert tape.ledger.account(0, 101, update(2, 1, ADDRESSES[1])) == [Late(101, ADDRESSES[1])]
 
 
+@pytest.mark.parametrize("is_replayed", [True, False])
+def test_slots_that_a_node_sends_again_on_a_new_connection_are_repeated_not_late(is_replayed):
+    tape = one_stream()
+    accounts = [bytes([7, n]) * 16 for n in range(40)]
+    for slot in range(101, 201):
+        for address in accounts:
+            tape.ledger.account(0, slot, update(slot, slot, address))
+        finish(tape, slot, slot - 1)
+    assert tape.ledger.resume(0) == 201
+    tape.ledger.connected(0, 201 if is_replayed else None)  # another node: it is behind
+    found = [
+        decision
+        for slot in range(101, 201)
+        for address in accounts
+        for decision in tape.ledger.account(0, slot, update(slot, 1_000 + slot, address))
+    ]
+    assert found == []
+    assert tape.ledger.duplicates == 100 * len(accounts)
+    tape.ledger.account(0, 201, update(1, 5_000))
+    finish(tape, 201, 200)
+    if is_replayed:  # what this connection settles itself may be late
+        assert tape.ledger.account(0, 201, update(2, 5_001)) == [Late(201, ADDRESSES[0])]
+
+
+def test_what_a_process_before_this_one_settled_is_repeated_not_late():
+    """It wrote what was let through alone: a node that is behind sends other accounts, too."""
+    tape = Tape(AccountLedger(1, settled=BASE, written=[(BASE, ADDRESSES[:1])]))
+    tape.ledger.connected(0, None)
+    for address in ADDRESSES:
+        for slot in (BASE - 1, BASE):
+            assert tape.ledger.account(0, slot, update(1, 900, address)) == []
+
+
 def test_a_slot_that_only_rpc_has_settles_without_accounts_and_is_not_complete():
     tape = one_stream(patience=1)
     tape.ledger.connected(0, None)

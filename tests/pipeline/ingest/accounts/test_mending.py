@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from infra.settings import Settings
+from pipeline.ingest.accounts import service
 
 # private `_answers`: one step of the settler, so that what comes between is chosen.
 # private `_ask_changed`: one step of the settler, so that what comes between is chosen.
@@ -22,11 +23,12 @@ from infra.settings import Settings
 # private `_parts`: one step of the settler, so that what comes between is chosen.
 # private `_requests`: one step of the settler, so that what comes between is chosen.
 # private `_settled`: one step of the settler, so that what comes between is chosen.
+# private `_tasks`: the bound on what is under way.
 # private `_withdraw`: one step of the settler, so that what comes between is chosen.
 # private `_write`: one step of the settler, so that what comes between is chosen.
 from pipeline.ingest.accounts.asked import Answer
 from pipeline.ingest.accounts.coverage import Coverage
-from pipeline.ingest.accounts.ledger import Hole, SettledAccounts, Undone, Update
+from pipeline.ingest.accounts.ledger import Hole, Late, SettledAccounts, Undone, Update
 from pipeline.ingest.accounts.mending import Mending
 from pipeline.ingest.accounts.service import FETCHES, AccountIngest
 from pipeline.ingest.accounts.tail import AccountTail
@@ -202,6 +204,62 @@ async def test_what_a_lost_fork_wrote_is_asked_for_above_it(is_written):
     await made._carry_out(Undone(9, frozenset({ACCOUNT})))
     await asyncio.sleep(0)
     assert asked.calls == [({ACCOUNT}, 11 if is_written else 10)]
+
+
+async def test_accounts_that_come_late_share_calls_of_which_one_is_under_way(monkeypatch):
+    monkeypatch.setattr(service, "LATE_S", 0.0)
+    made, lane, asked = ingest()
+    answered = asyncio.Event()
+    calls: list[tuple[set[bytes], int]] = []
+
+    async def accounts(addresses: set[bytes], least_slot: int, mending: Mending) -> bool:
+        calls.append((addresses, least_slot))
+        await answered.wait()
+        return True
+
+    asked.accounts = accounts  # type: ignore[method-assign]
+    await made._write(settled(20))
+    late = [n.to_bytes(32, "big") for n in range(1, 301)]
+    for address in late[:200]:
+        await made._carry_out(Late(10 + address[-1] % 8, address))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert calls == [({*late[:200]}, 17)]
+    for address in late[200:]:
+        await made._carry_out(Late(18, address))
+        await asyncio.sleep(0)
+    assert len(calls) == 1
+    assert len(made._tasks) == 2
+    await made._write(settled(21))
+    assert not lane.slots[-1].complete
+    answered.set()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert calls[1:] == [({*late[200:]}, 18)]
+    assert not made._tasks
+    await made._write(settled(22))
+    assert lane.slots[-1].complete
+    assert await made._settled() == 22
+
+
+async def test_late_accounts_that_cannot_be_asked_for_withdraw_up_to_the_last_of_their_slots(
+    monkeypatch,
+):
+    monkeypatch.setattr(service, "LATE_S", 0.0)
+    made, lane, asked = ingest(known=(of_wallet(5),))
+
+    async def accounts(*_: Any) -> bool:
+        raise RuntimeError("nobody thought of it")
+
+    asked.accounts = accounts  # type: ignore[method-assign]
+    await made._write(settled(10))
+    for slot in (11, 14, 12):  # another stream has yet to let them go
+        await made._carry_out(Late(slot, bytes([slot]) * 32))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    await made._write(settled(11))
+    assert ALL in lane.slots[-1].covered
+    assert await made._settled() == 14
 
 
 async def test_an_answer_about_a_hole_that_a_later_version_outdates_is_asked_for_again():
