@@ -32,6 +32,11 @@ from schemas.positions import PackedError
 
 log = structlog.get_logger(__name__)
 
+CUT_SHORT: Final = "cut_short"
+"""Key in a request's state: the problem that answers it when it is late or the server stops.
+
+Without it the answer asks for another request, which costs the caller where requests are paid for.
+"""
 RETRY_AFTER_S: Final = 1
 _KIB: Final = 1024
 
@@ -93,7 +98,7 @@ class Guard:
         except ClientDisconnect:  # nobody is there to be answered
             return
         except asyncio.CancelledError:  # too late; or the server stops, and waits no longer
-            problem = _stopping()
+            problem = scope["state"].get(CUT_SHORT) or _stopping()
         except Exception as error:
             problem = of_failure(error, scope["path"], scope["state"]["request_id"])
         finally:
@@ -103,7 +108,7 @@ class Guard:
         if problem is None:
             return
         if is_late:
-            problem = self._too_late(body)
+            problem = scope["state"].get(CUT_SHORT) or self._too_late(body)
         if is_started:  # too late for another answer: the caller must see that this one is cut
             raise problem
         await problems.response(problem, scope)(scope, receive, send)

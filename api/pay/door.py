@@ -38,6 +38,7 @@ from api.http.errors import (
     TOO_MANY_FAILURES,
     Problem,
 )
+from api.http.guard import CUT_SHORT
 from api.http.replies import Answer as Reply
 from api.pay import book, metrics, payment
 from api.pay.awaited_bodies import AwaitedBodies, NoPlace
@@ -264,16 +265,20 @@ class Door:
     ) -> None:
         scope, receive, send = caller
         url = _url(scope)
-        if claim.state == "claimed":
+        state = claim.state
+        if state == "claimed":
             made = await self._make(claim, paid, inner, body, url, fee_payer)
             scope["route"] = inner.get("route")  # for the edge's metrics
             if made is not None:
                 await made(scope, receive, send)
                 return
+        # From here on the payment may be settled although this request ends without an answer.
+        scope["state"][CUT_SHORT] = _unsettled()
+        if state == "claimed":
             outcome = await self._settled(claim, self._settlement.first(paid, url, claim.sight))
             if isinstance(outcome, Unknown):  # its answer is kept for an hour
                 self._failures.refused(_address(scope))
-        elif claim.state == "stored":
+        elif state == "stored":
             if claim.sight is None:  # the node was away; it begins to count now
                 await claim.see(await self._settlement.sight(paid))
             outcome = await self._settled(claim, self._settlement.again(paid, url, claim.sight))
@@ -287,12 +292,7 @@ class Door:
             return
         if not isinstance(outcome, Settled):
             metrics.FAILURES.labels("unknown").inc()
-            raise Problem(
-                PAYMENT_UNSETTLED,
-                "It is not known yet if the payment was settled; repeat the same request with the "
-                "same payment: it is not paid twice",
-                headers=_RETRY_AFTER,
-            )
+            raise _unsettled()
         answer = claim.answer
         assert answer is not None, "stored before it is settled"
         headers = [*answer.headers, _NOT_KEPT, *_settlement_headers(outcome.response, paid)]
@@ -523,6 +523,15 @@ def _settlement_headers(response: dict[str, Any], paid: Payment) -> list[tuple[b
 def _once(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     """Return headers with the last value of each name."""
     return [*dict(headers).items()]
+
+
+def _unsettled() -> Problem:
+    return Problem(
+        PAYMENT_UNSETTLED,
+        "It is not known yet if the payment was settled; repeat the same request with the same "
+        "payment: it is not paid twice",
+        headers=_RETRY_AFTER,
+    )
 
 
 def _conflict(why: str) -> Problem:

@@ -552,6 +552,39 @@ def test_an_outcome_that_nobody_knows_is_said_and_found_later(
     assert world.revenue_raw == had_raw + PRICE_RAW
 
 
+def test_a_settlement_that_outlasts_the_request_asks_for_the_same_payment_again(
+    world: PayWorld, serve: Serve, settings: dict[str, object]
+) -> None:
+    with serve(**settings, api_timeout_s=1.0) as impatient:
+        header = pay(world, impatient.url + PATH)
+        had_raw = world.revenue_raw
+        world.desk.settle_delay_s = 2.5
+        try:
+            late = send(impatient.url + PATH, header)
+        finally:
+            world.desk.settle_delay_s = 0.0
+        assert (late.status_code, late.json()["code"]) == (503, "payment_unsettled")
+        assert "repeat the same request with the same payment" in late.json()["detail"]
+        assert late.headers["retry-after"] == "2"
+        assert send(impatient.url + PATH, header).status_code == 200
+        assert world.revenue_raw == had_raw + PRICE_RAW
+
+
+def test_a_request_that_is_late_before_its_answer_is_kept_has_paid_nothing(
+    world: PayWorld, serve: Serve, settings: dict[str, object]
+) -> None:
+    with serve(**settings, api_timeout_s=1.0) as impatient:
+        header = pay(world, impatient.url + PATH)
+        had_raw = world.revenue_raw
+        world.desk.may_verify.clear()
+        try:
+            late = send(impatient.url + PATH, header)
+        finally:
+            world.desk.may_verify.set()
+        assert (late.status_code, late.json()["code"]) == (503, "timed_out")
+        assert world.revenue_raw == had_raw
+
+
 def test_a_kill_between_settlement_and_answer_leaves_the_answer_to_the_same_request(
     world: PayWorld, serve: Serve, settings: dict[str, object]
 ) -> None:
