@@ -14,7 +14,11 @@ from typing import Any, Final
 
 import structlog
 from httptools import HttpParserError
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
 
 from api.http.errors import (
     BUSY,
@@ -57,6 +61,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._is_stopping = False
         self._timer: asyncio.TimerHandle | None = None
         self._joining: Any = None  # a transport, as far as an answer has need of it
+        self._answered: RequestResponseCycle | None = None  # begun last; `cycle` may wait behind it
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take a connection, or refuse it."""
@@ -101,6 +106,11 @@ class BoundedProtocol(HttpToolsProtocol):
         CONNECTIONS.dec()
         self._stop_timer()
         super().connection_lost(exc)
+        # Uvicorn says so to the newest request alone. Those between are never begun.
+        answered = self._answered
+        if answered is not None and not answered.response_complete:
+            answered.disconnected = True
+            answered.message_event.set()
 
     def data_received(self, data: bytes) -> None:
         """Read on. While no request is being answered, the next head must be there in time."""
@@ -139,6 +149,11 @@ class BoundedProtocol(HttpToolsProtocol):
             self.cycle.keep_alive = False
         # Trailers arrive as headers do. They are no part of the head, so they are dropped.
         self.headers = deque(maxlen=0)  # type: ignore[assignment]
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        """Begin to answer a request: they are answered one by one, in their order."""
+        self._answered = cycle
+        super()._start_asgi_task(cycle, app)
 
     def on_chunk_header(self) -> None:
         """A chunk of the body begins, or the trailers after the last one."""

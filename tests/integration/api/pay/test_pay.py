@@ -493,6 +493,28 @@ def test_a_caller_who_left_before_the_answer_can_have_it(world: PayWorld, seller
     assert world.revenue_raw == had_raw + PRICE_RAW
 
 
+def test_a_caller_who_left_with_another_request_waiting_can_have_the_answer(
+    world: PayWorld, seller: Served
+) -> None:
+    header = pay(world, seller.url + PATH)
+    had_raw = world.revenue_raw
+    place = f"host: {seller.host}:{seller.port}\r\n"
+    paying = f"GET {PATH} HTTP/1.1\r\n{place}payment-signature: {header}\r\n\r\n"
+    waiting = f"GET /pay/__402/health HTTP/1.1\r\n{place}\r\n"
+    world.desk.settle_delay_s = 1.5
+    try:
+        with socket.create_connection((seller.host, seller.port), timeout=60) as caller:
+            caller.sendall((paying + waiting).encode())
+            eventually(lambda: world.revenue_raw > had_raw)
+        answer = eventually(
+            lambda: found if (found := send(seller.url + PATH, header)).is_success else None
+        )
+    finally:
+        world.desk.settle_delay_s = 0.0
+    assert answer.status_code == 200
+    assert world.revenue_raw == had_raw + PRICE_RAW
+
+
 def test_where_paid_answers_have_no_room_nothing_is_settled(
     world: PayWorld, seller: Served, stores: Settings
 ) -> None:
