@@ -7,6 +7,12 @@ killed is in the books like any other. What was sold for it is added where Redis
 A node may list a transaction and not have it, for a while or for ever, or have it in a form that
 cannot be read here. After some tries, or at once where it cannot be read, it is noted by name and
 cause in a table of its own and the books go on; it is asked for again until it can be booked.
+
+A node answers from what its ledger has and calls none of the rest missing: one that lags does not
+know the newest payment, one that has begun anew does not know the older ones. So it must have come
+as far as the books (`minContextSlot`), and slots before its first block are noted as a gap, like a
+transaction that is not there. A row that is there is not written again: what was sold for it may
+not be known any more.
 """
 
 from __future__ import annotations
@@ -51,6 +57,8 @@ TRIES: Final = 5
 """Looks at a transaction that is listed and not there, some 30 s, before the books go on."""
 MENDED_AT_ONCE: Final = 10
 """Unresolved transactions that a look asks for again."""
+LAG_SLOTS: Final = 32
+"""Slots by which the servers behind one address may differ without being refused."""
 MOST_UNRESOLVED: Final = 10_000
 """Unresolved transactions; with more of them the books wait."""
 _ABSENT: Final = "the node lists it and does not have it"
@@ -60,14 +68,22 @@ _WITHIN_S: Final = 10.0
 _BACKOFF_S: Final = (1.0, 60.0)
 _ASSOCIATED: Final = Pubkey.from_string("ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL")
 _NEWEST: Final = """
-SELECT argMax(signature, slot) FROM payments
+SELECT argMax(signature, slot), max(slot) FROM payments
 WHERE pay_to = {pay_to:String} AND network = {network:String} AND asset = {asset:String}
+"""
+_BOOKED: Final = """
+SELECT signature FROM payments
+WHERE pay_to = {pay_to:String} AND network = {network:String} AND asset = {asset:String}
+AND block_time BETWEEN fromUnixTimestamp64Milli({first_ms:Int64}, 'UTC')
+AND fromUnixTimestamp64Milli({last_ms:Int64}, 'UTC')
+AND has({signatures:Array(String)}, signature)
 """
 _UNRESOLVED: Final = """
 SELECT signature, slot FROM payments_unresolved FINAL
 WHERE pay_to = {pay_to:String} AND network = {network:String} AND asset = {asset:String}
 AND NOT is_resolved ORDER BY slot, signature
 """
+_GAP: Final = "slots "  # no signature begins so: they are base58
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 BOOKED: Final = Counter("soltape_pay_booked_total", "Payments that were written into the books.")
@@ -105,10 +121,20 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A transaction as the node lists it."""
+    """A transaction as the node lists it, or a gap: what it would list is not known."""
 
-    signature: str
-    slot: int
+    signature: str  # of a gap: its name
+    slot: int  # of a gap: its first
+
+    @classmethod
+    def gap(cls, first: int, last: int) -> Listed:
+        """Return slots that no node has listed."""
+        return cls(f"{_GAP}{first}-{last}", first)
+
+    @property
+    def gap_end(self) -> int | None:
+        """The last slot of a gap; None of a transaction."""
+        return int(self.signature.rpartition("-")[2]) if self.signature.startswith(_GAP) else None
 
 
 def token_account(settings: Settings) -> str:
@@ -171,7 +197,11 @@ class Books:
         self._account = token_account(settings)
         self._http: aiohttp.ClientSession | None = None
         self._client: AsyncClient | None = None
-        self._last: str | None = None  # signature of the newest transaction in the books
+        self._last: Listed | None = None  # newest transaction in the books; "" if there is none
+        self._whole = 0  # slot up to which the books lack only what is unresolved
+        self._begins = 0  # first slot of the node's ledger
+        self._unlisted_looks = 0  # in a row, at a node whose ledger begins after `_whole`
+        self._gaps: list[Listed] = []
         self._unresolved: deque[Listed] = deque()  # the one to ask for next first
         self._tries: Tally[str] = Tally()  # of transactions that are not there, not unresolved yet
 
@@ -202,18 +232,64 @@ class Books:
         Written by parts, oldest first: what ends this leaves the parts before in the books.
         """
         if self._last is None:
-            self._unresolved = deque(await self._read_unresolved())
-            UNRESOLVED.set(len(self._unresolved))
+            lacking = await self._read_unresolved()
+            self._unresolved = deque(each for each in lacking if each.gap_end is None)
+            self._gaps = [each for each in lacking if each.gap_end is not None]
+            self._count_unresolved()
             self._last = await self._newest()
-        unread = await self._unread()
+            self._whole = max(self._last.slot, *(each.gap_end or 0 for each in self._gaps), 0)
+        least = await self._least()
+        unread = await self._list(self._last.slot, least, self._last.signature)
         booked = 0
         BEHIND.set(len(unread))
         for begin in range(0, len(unread), PART):
             part = unread[begin : begin + PART]
             booked += await self._write(part)
-            self._last = part[-1].signature
+            self._last = part[-1]
             BEHIND.set(len(unread) - begin - len(part))
-        return booked + await self._mend()
+        self._whole = max(least, self._last.slot)
+        return booked + await self._mend() + await self._close_gaps()
+
+    async def _least(self) -> int:
+        """Return the slot that a list must have come to. Raises BooksClosed.
+
+        Notes a gap where the node's ledger still begins after the books end.
+        """
+        newest = await self._slot("getSlot", {"commitment": "finalized"})
+        self._begins = await self._slot("getFirstAvailableBlock")
+        if self._whole and self._begins > self._whole + 1:
+            cause = (
+                f"the node's ledger begins at slot {self._begins}, the books end at {self._whole}"
+            )
+            self._unlisted_looks += 1  # another server behind the address may have it
+            if self._unlisted_looks < TRIES:
+                raise BooksClosed(cause)
+            gap = Listed.gap(self._whole + 1, self._begins - 1)
+            await self._insert(PAYMENTS_UNRESOLVED, self._notes({gap: cause}, is_resolved=False))
+            self._gaps.append(gap)
+            self._count_unresolved()
+            self._whole = self._begins - 1
+            log.error("payments may be missing from the books", gap=gap.signature, cause=cause)
+        self._unlisted_looks = 0
+        return max(self._whole, newest - LAG_SLOTS)
+
+    async def _close_gaps(self) -> int:
+        """Book what is in gaps that the node's ledger has; return how many rows that is."""
+        booked = 0
+        for gap in [each for each in self._gaps if each.slot >= self._begins]:
+            end = gap.gap_end or 0
+            listed = await self._list(gap.slot, self._whole)
+            inside = [each for each in listed if each.slot <= end]
+            for begin in range(0, len(inside), PART):
+                booked += await self._write(inside[begin : begin + PART])
+            await self._insert(PAYMENTS_UNRESOLVED, self._notes({gap: ""}, is_resolved=True))
+            self._gaps.remove(gap)
+            self._count_unresolved()
+            log.info("a gap in the books is closed", gap=gap.signature)
+        return booked
+
+    def _count_unresolved(self) -> None:
+        UNRESOLVED.set(len(self._unresolved) + len(self._gaps))
 
     async def _write(self, part: list[Listed]) -> int:
         """Write what transactions paid; return how many rows that is. Raises BooksClosed."""
@@ -228,8 +304,7 @@ class Books:
             except Unreadable as error:
                 lacking[each] = str(error)
         await self._give_up(lacking)  # first: once later rows are there nothing lists them again
-        await self._book(rows)
-        return len(rows)
+        return await self._book(rows)
 
     async def _give_up(self, lacking: dict[Listed, str]) -> None:
         """Note transactions that are not booked, with the cause.
@@ -251,7 +326,7 @@ class Books:
             )
         await self._insert(PAYMENTS_UNRESOLVED, self._notes(new, is_resolved=False))
         self._unresolved += new
-        UNRESOLVED.set(len(self._unresolved))
+        self._count_unresolved()
         UNREADABLE.inc(len(new) - len(absent))
         for listed, cause in new.items():
             log.error("a payment is not booked", signature=listed.signature, cause=cause)
@@ -271,19 +346,24 @@ class Books:
             except Unreadable:
                 continue
             found_now[each] = ""
+        booked = 0
         if found_now:
-            await self._book(rows)
+            booked = await self._book(rows)
             await self._insert(PAYMENTS_UNRESOLVED, self._notes(found_now, is_resolved=True))
             for each in found_now:
                 self._unresolved.remove(each)
                 log.info("a payment is booked that was unresolved", signature=each.signature)
-        UNRESOLVED.set(len(self._unresolved))
-        return len(rows)
+        self._count_unresolved()
+        return booked
 
-    async def _book(self, rows: list[Row]) -> None:
-        if rows:
-            await self._insert(PAYMENTS, rows)
-            BOOKED.inc(len(rows))
+    async def _book(self, rows: list[Row]) -> int:
+        """Write the rows that are not there yet; return how many."""
+        there = await self._booked(rows) if rows else set()
+        new = [row for row in rows if row[0] not in there]
+        if new:
+            await self._insert(PAYMENTS, new)
+            BOOKED.inc(len(new))
+        return len(new)
 
     async def _transaction(self, listed: Listed) -> Any:
         """Return a transaction, None where the node does not have it.
@@ -314,26 +394,42 @@ class Books:
         if self._client is not None:
             await self._client.close()
 
-    async def _unread(self) -> list[Listed]:
-        """Return the transactions that are not in the books, oldest first."""
+    async def _list(self, oldest: int, least: int, until: str = "") -> list[Listed]:
+        """Return the transactions from a slot on, oldest first, those before `until` left out.
+
+        `least` is the slot that the node must have come to. It answers an unknown `until` with all
+        that it has, and an unknown `before` with nothing.
+        """
         found: list[Listed] = []
-        before: dict[str, str] = {}
+        config = {"limit": AT_ONCE, "commitment": "finalized", "minContextSlot": least}
+        if until:
+            config["until"] = until
+        overlap = ""
         while True:
-            config = {"limit": AT_ONCE, "commitment": "finalized", **before}
-            if self._last:
-                config["until"] = self._last
             listed = await self._ask("getSignaturesForAddress", self._account, config)
             try:
+                is_end = len(listed) < AT_ONCE or int(listed[-1]["slot"]) < oldest
+                if overlap:
+                    if not listed or listed[0]["signature"] != overlap:
+                        raise BooksClosed("the node does not go on with its list")
+                    listed = listed[1:]
                 found += [
                     Listed(str(each["signature"]), int(each["slot"]))
                     for each in listed
-                    if each["err"] is None
+                    if each["err"] is None and int(each["slot"]) >= oldest
                 ]
-                if len(listed) < AT_ONCE:
+                if is_end:
                     return found[::-1]
-                before = {"before": listed[-1]["signature"]}
+                config["before"], overlap = (str(each["signature"]) for each in listed[-2:])
             except (LookupError, TypeError, ValueError) as error:
                 raise BooksClosed(f"the node's list cannot be read: {error!r}"[:500]) from None
+
+    async def _slot(self, method: str, *params: Any) -> int:
+        """Return a slot that the node names; raises BooksClosed."""
+        slot = await self._ask(method, *params)
+        if type(slot) is not int:
+            raise BooksClosed(f"RPC_ENDPOINT, {method}: no slot")
+        return slot
 
     async def _row(self, paid: Arrival) -> Row:
         try:
@@ -353,17 +449,28 @@ class Books:
             path.decode("utf-8", "replace") if path else None,
         )
 
-    async def _newest(self) -> str:
-        """Return the newest signature in the books, "" where there is none."""
-        [(signature,)] = await self._query(_NEWEST)
-        return str(signature)
+    async def _newest(self) -> Listed:
+        """Return the newest transaction in the books, one without a signature if there is none."""
+        [(signature, slot)] = await self._query(_NEWEST)
+        return Listed(str(signature), int(slot))
+
+    async def _booked(self, rows: list[Row]) -> set[str]:
+        """Return the signatures among those of rows that are in the books."""
+        times_ms = [(row[3] - _EPOCH) // timedelta(milliseconds=1) for row in rows]
+        found = await self._query(
+            _BOOKED,
+            first_ms=min(times_ms),
+            last_ms=max(times_ms),
+            signatures=[row[0] for row in rows],
+        )
+        return {str(signature) for (signature,) in found}
 
     async def _read_unresolved(self) -> list[Listed]:
         """Return what the books lack, oldest first."""
         rows = await self._query(_UNRESOLVED)
         return [Listed(str(signature), int(slot)) for signature, slot in rows]
 
-    async def _query(self, sql: str) -> Sequence[Sequence[Any]]:
+    async def _query(self, sql: str, **more: Any) -> Sequence[Sequence[Any]]:
         assert self._settings.pay_to is not None
         try:
             if self._client is None:
@@ -374,6 +481,7 @@ class Books:
                     "pay_to": self._settings.pay_to,
                     "network": self._settings.pay_network,
                     "asset": self._settings.pay_asset,
+                    **more,
                 },
             )
             return answer.result_rows

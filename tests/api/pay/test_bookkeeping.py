@@ -15,6 +15,7 @@ from solders.transaction import VersionedTransaction
 # private `_found`: one answer of a node, which a look at the chain asks for by the clock.
 from api.pay import bookkeeping
 from api.pay.bookkeeping import (
+    LAG_SLOTS,
     MENDED_AT_ONCE,
     PART,
     TRIES,
@@ -44,6 +45,8 @@ class Node:
         self.garbles: dict[str, Any] = {}  # answers about transactions that nobody can read
         self.nonsense: Any = None
         self.asked = 0
+        self.first = 0  # its ledger begins with the one at this place
+        self.lag = 0  # newest ones that it does not have yet
         wire = paid()["payload"]["transaction"]
         message = VersionedTransaction.from_bytes(b64decode(wire)).message
         index = [str(each) for each in message.account_keys].index(account)
@@ -64,6 +67,10 @@ class Node:
     def slot_of(self, signature: str) -> int:
         return 5 + self.signatures.index(signature)
 
+    @property
+    def newest_slot(self) -> int:
+        return 5 + len(self.signatures) - 1 - self.lag
+
     async def answer(self, method: str, params: list[Any]) -> Any:
         self.asked += 1
         if self.nonsense is not None:
@@ -73,12 +80,20 @@ class Node:
                 return web.json_response(self.garbles[params[0]])
             found = {**self._found, "slot": self.slot_of(params[0])}
             return web.json_response({"result": None if params[0] in self.lacks else found})
-        newest = [*reversed(self.signatures)]
+        if method == "getSlot":
+            return web.json_response({"result": self.newest_slot})
+        if method == "getFirstAvailableBlock":
+            return web.json_response({"result": self.first and 5 + self.first})
         config = params[1]
-        if "until" in config:
+        if config["minContextSlot"] > self.newest_slot:
+            error = {"code": -32016, "message": "Minimum context slot has not been reached"}
+            return web.json_response({"error": error})
+        newest = self.signatures[self.first : len(self.signatures) - self.lag][::-1]
+        if config.get("until") in newest:  # as Agave: one that it does not know bounds nothing
             newest = newest[: newest.index(config["until"])]
         if "before" in config:
-            newest = newest[newest.index(config["before"]) + 1 :]
+            known = config["before"] in newest
+            newest = newest[newest.index(config["before"]) + 1 :] if known else []
         listed = [
             {"signature": each, "err": None, "slot": self.slot_of(each)}
             for each in newest[: config["limit"]]
@@ -87,15 +102,24 @@ class Node:
 
 
 class Redis:
+    path: bytes | None = None  # what all payments bought, while it is known
+
     async def ask(self, commands: list[Any]) -> list[Any]:
-        return [None for _ in commands]
+        return [self.path for _ in commands]
 
 
 def books(
-    url: str, rows: list[Row], monkeypatch: pytest.MonkeyPatch, notes: list[Row] | None = None
+    url: str,
+    rows: list[Row],
+    monkeypatch: pytest.MonkeyPatch,
+    notes: list[Row] | None = None,
+    redis: Redis | None = None,
 ) -> Books:
-    async def newest(_: Books) -> str:
-        return str(rows[-1][0]) if rows else ""
+    async def newest(_: Books) -> Listed:
+        return Listed(str(rows[-1][0]), int(rows[-1][2])) if rows else Listed("", 0)
+
+    async def booked(_: Books, among: list[Row]) -> set[str]:
+        return {str(row[0]) for row in rows} & {str(row[0]) for row in among}
 
     async def read_unresolved(_: Books) -> list[Listed]:
         latest = {row[0]: row for row in notes or ()}
@@ -108,12 +132,13 @@ def books(
             assert notes is not None
             notes.extend(added)
 
-    # private `_newest`, `_read_unresolved`, `_insert`: the rows that ClickHouse would hold;
-    # integration tests have the real one.
+    # private `_newest`, `_booked`, `_read_unresolved`, `_insert`: the rows that ClickHouse would
+    # hold; integration tests have the real one.
     monkeypatch.setattr(Books, "_newest", newest)
+    monkeypatch.setattr(Books, "_booked", booked)
     monkeypatch.setattr(Books, "_read_unresolved", read_unresolved)
     monkeypatch.setattr(Books, "_insert", insert)
-    return Books(settings(url), Redis())  # type: ignore[arg-type]
+    return Books(settings(url), redis or Redis())  # type: ignore[arg-type]
 
 
 def settings(url: str) -> Settings:
@@ -277,7 +302,7 @@ async def test_a_look_asks_for_some_of_what_is_lacking(monkeypatch: pytest.Monke
         asked = node.asked
         node.lacks.clear()
         assert [await found.read() for _ in range(4)] == [MENDED_AT_ONCE] * 3 + [0]
-        assert node.asked - asked == 3 * MENDED_AT_ONCE + 4
+        assert node.asked - asked == 3 * (MENDED_AT_ONCE + 4)
         assert {row[0] for row in rows} == {*node.signatures}
         await found.close()
 
@@ -304,3 +329,126 @@ async def test_no_answer_of_a_node_ends_the_role(
             running.cancel()
             with suppress(asyncio.CancelledError):
                 await running
+
+
+async def test_a_node_that_lags_changes_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows: list[Row] = []
+    redis = Redis()
+    redis.path = b"GET /api/wallets/x/holdings"
+    node = Node(LAG_SLOTS + 10, ACCOUNT)
+    async with serving(node.answer) as url:
+        found = books(url, rows, monkeypatch, [], redis)
+        assert await found.read() == len(node.signatures)
+        redis.path = None  # ten minutes later
+        written = [*rows]
+        node.lag = 1
+        with pytest.raises(BooksClosed):
+            await found.read()
+        node.lag = 0
+        assert await found.read() == 0
+        assert rows == written
+        await found.close()
+
+
+async def test_a_row_is_not_written_again_without_what_it_bought(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows: list[Row] = []
+    redis = Redis()
+    redis.path = b"GET /api/wallets/x/holdings"
+    node = Node(4, ACCOUNT)
+    node.slot_of = lambda signature: 5 + min(2, node.signatures.index(signature))  # type: ignore[method-assign]
+    async with serving(node.answer) as url:
+        first = books(url, rows, monkeypatch, [], redis)
+        assert await first.read() == 4
+        await first.close()
+        redis.path = None
+        rows[2:] = rows[:1:-1]  # two are in the newest slot, and a table does not say in what order
+        second = books(url, rows, monkeypatch, [], redis)
+        assert await second.read() == 0
+        assert len(rows) == 4
+        assert all(row[-1] is not None for row in rows)
+        await second.close()
+
+
+async def test_slots_that_a_node_does_not_list_are_a_gap_until_one_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows: list[Row] = []
+    notes: list[Row] = []
+    node = Node(100, ACCOUNT)
+    known = node.signatures
+    async with serving(node.answer) as url:
+        node.signatures = known[:60]
+        first = books(url, rows, monkeypatch, notes)
+        assert await first.read() == 60
+        node.signatures, node.first = known, 80  # it began anew from a snapshot
+        for _ in range(TRIES - 1):
+            with pytest.raises(BooksClosed, match="begins at slot 85, the books end at 64"):
+                await first.read()
+        assert (len(rows), notes) == (60, [])
+        assert await first.read() == 20
+        assert [row[0] for row in rows[60:]] == known[80:]
+        assert [(*row[:2], row[5]) for row in notes] == [("slots 65-84", 65, False)]
+        assert value_of(UNRESOLVED) == 1
+        assert await first.read() == 0
+        assert len(notes) == 1
+        await first.close()
+
+        second = books(url, rows, monkeypatch, notes)  # of another process
+        assert await second.read() == 0
+        assert (len(notes), value_of(UNRESOLVED)) == (1, 1)
+        node.first = 50  # another node, which has it
+        assert await second.read() == 20
+        assert {row[0] for row in rows} == {*known}
+        assert len(rows) == len(known)
+        assert [(*row[:2], row[5]) for row in notes[1:]] == [("slots 65-84", 65, True)]
+        assert value_of(UNRESOLVED) == 0
+        assert await second.read() == 0
+        await second.close()
+
+
+async def test_a_node_that_prunes_what_is_booked_leaves_no_gap(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows: list[Row] = []
+    notes: list[Row] = []
+    node = Node(100, ACCOUNT)
+    async with serving(node.answer) as url:
+        found = books(url, rows, monkeypatch, notes)
+        assert await found.read() == 100
+        known = node.signatures
+        node.signatures = [*known, *Node(101, ACCOUNT).signatures[100:]]
+        node.first = 100
+        assert await found.read() == 1
+        assert notes == []
+        await found.close()
+
+
+async def test_a_list_goes_on_where_it_ended_or_not_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows: list[Row] = []
+    node = Node(25, ACCOUNT)
+    monkeypatch.setattr(bookkeeping, "AT_ONCE", 10)
+    async with serving(node.answer) as url:
+        found = books(url, rows, monkeypatch, [])
+        answer = node.answer
+        pages = 0
+
+        async def forgets(method: str, params: list[Any]) -> Any:
+            nonlocal pages
+            pages += method == "getSignaturesForAddress"
+            node.first = 24 if pages == 2 else 0  # another server, which does not know `before`
+            return await answer(method, params)
+
+        node.answer = forgets  # type: ignore[method-assign]
+        async with serving(node.answer) as other:
+            beside = books(other, rows, monkeypatch, [])
+            with pytest.raises(BooksClosed, match="does not go on"):
+                await beside.read()
+            assert rows == []
+            await beside.close()
+        node.answer = answer  # type: ignore[method-assign]
+        node.first = 0
+        assert await found.read() == 25
+        assert [row[0] for row in rows] == node.signatures
+        await found.close()
