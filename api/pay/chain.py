@@ -35,6 +35,9 @@ _LOOKED_BACK_S: Final = HOUR_S + 300  # longer than a payment is kept whose outc
 UNSEEN_SLOTS: Final = 450
 """Slots after which a blockhash that a node never saw has expired: it lives for 150, and a node is
 taken to lag by 300 at most, two minutes."""
+_BEFORE_SIGHT_SLOTS: Final = 300
+"""Slots before a sight that a payment may be in: its blockhash lives for 150 blocks, and not every
+slot has one."""
 _SIGHT_WITHIN_S: Final = 1.0
 
 
@@ -82,7 +85,7 @@ class Chain:
         try:
             # Asked first: what is not found after the end of the blockhash never will be.
             absent, slot = await self._absent(payment.blockhash, sight)
-            async for each in self._listed(payment.accounts[1], slot):
+            async for each in self._listed(payment.accounts[1], slot, sight):
                 if each["err"] is None and await self._is(each["signature"], payment):
                     return str(each["signature"]), None
         except NodeAway:
@@ -117,17 +120,23 @@ class Chain:
             raise NodeAway("isBlockhashValid answers neither yes nor no, as of a slot")
         return slot, is_valid
 
-    async def _listed(self, payer: str, slot: int) -> AsyncIterator[Any]:
-        """Yield a payer's transactions of the last hour, newest first, of a node that has come to a
-        slot; raises NodeAway."""
+    async def _listed(self, payer: str, slot: int, sight: Sight | None) -> AsyncIterator[Any]:
+        """Yield a payer's transactions that are not older than a payment may be, newest first, of a
+        node that has come to a slot; raises NodeAway.
+
+        Each is fetched, so the end is looked for at each, not at each page.
+        """
+        oldest_slot = 0 if sight is None else sight.slot - _BEFORE_SIGHT_SLOTS
         oldest_s = time.time() - _LOOKED_BACK_S
         before: dict[str, str] = {}
         for _ in range(_MOST_PAGES):
             config = {"limit": PAGE, "commitment": "confirmed", "minContextSlot": slot, **before}
             page = await self._ask("getSignaturesForAddress", payer, config)
             for each in page:
+                if each["slot"] < oldest_slot or (each.get("blockTime") or oldest_s) < oldest_s:
+                    return
                 yield each
-            if len(page) < PAGE or (page[-1].get("blockTime") or oldest_s) < oldest_s:
+            if len(page) < PAGE:
                 return
             before = {"before": page[-1]["signature"]}
         raise NodeAway("the payer has more transactions than are looked at")

@@ -11,11 +11,14 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from hashlib import sha256
+from math import inf
+from time import monotonic
 from typing import Any, Final
 
 import anyio
 import orjson
 import structlog
+from cachetools import TTLCache
 from redis.exceptions import RedisError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -53,6 +56,7 @@ from api.stores.clients import unavailable
 from infra.settings import Settings, SettingsError
 from schemas.plans import ENTERPRISE
 from schemas.solana.addresses import NoAddress, check
+from schemas.times import HOUR_S
 
 log = structlog.get_logger(__name__)
 
@@ -64,7 +68,9 @@ _END_SEEN_WITHIN_S: Final = 0.02
 """Wait of each paid answer for the end of its connection: little beside a settlement."""
 SHARE: Final = 2
 """Payments take at most one in so many of a process's requests: keys keep the rest."""
-_RETRY_AFTER: Final = {"Retry-After": "2"}
+_RETRY_AFTER_S: Final = 2
+_RETRY_AFTER: Final = {"Retry-After": str(_RETRY_AFTER_S)}
+_UNSETTLED_KEPT: Final = 10_000
 _NOT_KEPT: Final = (b"cache-control", b"no-store")
 _JSON: Final = (b"content-type", b"application/json")
 # Not for the routes: what pays, who asks, and conditions under which there would be no content.
@@ -109,6 +115,8 @@ class Door:
         self._facilitator = till.facilitator
         self._settlement = till.settlement
         self._failures = Failures()  # payments that bought nothing, after somebody was asked
+        # When this process last said of a payment, by id, that its outcome is not known.
+        self._unsettled_s: TTLCache[str, float] = TTLCache(_UNSETTLED_KEPT, HOUR_S)
         self._bodies = AwaitedBodies(till.most_in_flight)
         self._of_address = InFlight(till.most_of_an_address)
         self._most = till.most_in_flight
@@ -166,7 +174,8 @@ class Door:
             await self._challenge(str(refusal), fee_payers[0], url)(scope, receive, send)
             return
         address = _address(scope)
-        self._check_failures(address)
+        if paid.id not in self._unsettled_s:  # else Redis says if it is settled: it may be by now
+            self._check_failures(address)
         body, is_awaited = b"", False
         if scope["method"] == "POST":
             body, is_awaited = await self._body(address, receive)
@@ -268,6 +277,8 @@ class Door:
         scope, receive, send = caller
         url = _url(scope)
         state = claim.state
+        if state != "settled":
+            self._check_failures(_address(scope))
         if state == "claimed":
             made = await self._make(claim, paid, inner, body, url, fee_payer)
             scope["route"] = inner.get("route")  # for the edge's metrics
@@ -281,9 +292,12 @@ class Door:
             if isinstance(outcome, Unknown):  # its answer is kept for an hour
                 self._failures.refused(_address(scope))
         elif state == "stored":
+            was_early = monotonic() < self._unsettled_s.get(paid.id, -inf) + _RETRY_AFTER_S
             if claim.sight is None:  # the node was away; it begins to count now
                 await claim.see(await self._settlement.sight(paid))
             outcome = await self._settled(claim, self._settlement.again(paid, url, claim.sight))
+            if isinstance(outcome, Unknown) and was_early:  # a look asks the node for much
+                self._failures.refused(_address(scope))
         else:
             outcome = Settled(claim.settlement or {})
         if isinstance(outcome, Failed):
@@ -294,6 +308,7 @@ class Door:
             return
         if not isinstance(outcome, Settled):
             metrics.FAILURES.labels("unknown").inc()
+            self._unsettled_s[paid.id] = monotonic()
             raise _unsettled()
         answer = claim.answer
         assert answer is not None, "stored before it is settled"

@@ -29,10 +29,12 @@ class Node:
         self.wires: dict[str, str] = {}
         self.answers: dict[str, Any] = {}  # instead, by method
         self.at_slot = 1 << 40  # as far as its list has come
+        self.fetched = 0
 
-    def add(self, wire: str, *, age_s: float = 1, err: Any = None) -> str:
+    def add(self, wire: str, *, age_s: float = 1, err: Any = None, slot: int = SLOT) -> str:
         signature = str(Signature(len(self.listed).to_bytes(64, "big")))
-        found = {"signature": signature, "err": err, "blockTime": int(time.time() - age_s)}
+        block_time = int(time.time() - age_s)
+        found = {"signature": signature, "err": err, "slot": slot, "blockTime": block_time}
         self.listed.append(found)
         self.wires[signature] = wire
         return signature
@@ -49,6 +51,7 @@ class Node:
             signatures = [each["signature"] for each in self.listed]
             first = signatures.index(config["before"]) + 1 if "before" in config else 0
             return web.json_response({"result": self.listed[first : first + config["limit"]]})
+        self.fetched += 1
         return web.json_response({"result": {"transaction": [self.wires[params[0]], "base64"]}})
 
 
@@ -144,12 +147,32 @@ async def test_a_transaction_that_failed_is_no_payment() -> None:
     assert await found(node, wanted) == ("", "expired")
 
 
-async def test_what_is_older_than_a_payment_is_kept_is_not_looked_at() -> None:
+@pytest.mark.parametrize("count", [1, PAGE - 1, 5 * PAGE])
+@pytest.mark.parametrize("sight", [SEEN, None])
+async def test_what_is_older_than_a_payment_is_kept_is_not_looked_at(
+    count: int, sight: Sight | None
+) -> None:
     node = Node()
     other = payment()[1]
-    for _ in range(5 * PAGE):
+    for _ in range(count):
         node.add(other, age_s=OLD_S)
-    assert await found(node, payment()[0]) == ("", "expired")
+    assert await found(node, payment()[0], sight) == ("", "expired" if sight else "unseen")
+    assert node.fetched == 0
+
+
+async def test_what_is_older_than_the_blockhash_is_not_looked_at() -> None:
+    wanted, wire = payment()
+    node = Node()
+    other = payment()[1]
+    for _ in range(3):
+        node.add(other)
+    for _ in range(5 * PAGE):
+        node.add(other, slot=SEEN.slot - 301)
+    assert await found(node, wanted) == ("", "expired")
+    assert node.fetched == 3
+    node.listed.clear()
+    signature = node.add(wire, slot=SEEN.slot - 300)
+    assert await found(node, wanted) == (signature, None)
 
 
 async def test_of_a_payer_with_too_many_transactions_nothing_is_decided() -> None:

@@ -607,6 +607,31 @@ def test_a_request_that_is_late_before_its_answer_is_kept_has_paid_nothing(
         assert world.revenue_raw == had_raw
 
 
+def test_repeats_of_an_unsettled_payment_are_bounded_and_leave_its_answer(
+    world: PayWorld, serve: Serve, settings: dict[str, object], stores: Settings
+) -> None:
+    with serve(**settings) as fresh:
+        url = fresh.url + PATH
+        header = pay(world, url)
+        had_raw = world.revenue_raw
+        world.desk.lose_settle_answers = world.chain.is_down = True
+        try:
+            answers = [send(url, header) for _ in range(FAILURES)]
+            assert {each.json()["code"] for each in answers} == {"payment_unsettled"}
+            looks = world.chain.looks
+            assert send(url, header).json()["code"] == "too_many_failures"
+            assert world.chain.looks == looks
+        finally:
+            world.desk.lose_settle_answers = world.chain.is_down = False
+        wire = b64decode(orjson.loads(b64decode(header))["payload"]["transaction"])
+        settled = {"state": "settled", "settlement": orjson.dumps({"success": True})}
+        with Redis.from_url(stores.access_redis_url or stores.redis_url) as redis:
+            redis.hset(PAYMENT.make(id=id_of(wire)), mapping=settled)  # by another process
+        assert send(url, pay(world, url)).json()["code"] == "too_many_failures"
+        assert send(url, header).status_code == 200
+        assert world.revenue_raw == had_raw + PRICE_RAW
+
+
 def test_a_kill_between_settlement_and_answer_leaves_the_answer_to_the_same_request(
     world: PayWorld, serve: Serve, settings: dict[str, object]
 ) -> None:
