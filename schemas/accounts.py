@@ -58,18 +58,24 @@ class StoredAccount(NamedTuple):
         return decompress(self.frame, self.size)
 
 
-def largest_of(mint: bytes) -> bytes:
-    """Return what the coverage of a mint's largest token accounts is kept under: 32 bytes.
+def mint_account_of(mint: bytes) -> bytes:
+    """Return what the coverage of a mint's account is kept under: 32 bytes.
 
-    The mint's own address is that of the coverage of its mint account.
+    The mint's own address is that of the coverage of the wallet with that address: tokens are sent
+    to mints by mistake.
     """
+    return sha256(b"mint account " + mint).digest()
+
+
+def largest_of(mint: bytes) -> bytes:
+    """Return what the coverage of a mint's largest token accounts is kept under: 32 bytes."""
     return sha256(b"largest accounts of " + mint).digest()
 
 
 def followed_of(address: bytes) -> bytes:
     """Return what the coverage of an account that was asked for by address is kept under: 32 bytes.
 
-    The address itself may have coverage of its own, as a mint or a wallet.
+    The address itself may have coverage of its own, as a wallet.
     """
     return sha256(b"followed account " + address).digest()
 

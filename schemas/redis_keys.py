@@ -534,9 +534,9 @@ COVERED: Final = Key(
     "hash",
     "accounts",
     None,
-    "of a program, wallet or mint: slot from which the partition has all of it, given: the slot "
-    "that said so; or reason, why it is not known; of `schemas.accounts.followed_of` "
-    "an account the same; of `schemas.accounts.largest_of` a mint also "
+    "of a program or wallet: slot from which the partition has all of it, given: the slot "
+    "that said so; or reason, why it is not known; of `schemas.accounts.followed_of` an account "
+    "and of `mint_account_of` a mint the same; of `largest_of` a mint also "
     "accounts: raw addresses, and least_raw: none of the others had more at that slot",
 )
 COVERAGE_FLOOR: Final = Key(

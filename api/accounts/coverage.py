@@ -13,7 +13,7 @@ from typing import Any, Final
 from api.accounts.asks import Kind
 from api.stores.clients import Stores
 from schemas import account_reading
-from schemas.accounts import followed_of, largest_of
+from schemas.accounts import followed_of, largest_of, mint_account_of
 from schemas.redis_keys import (
     COVERED,
     TRACKED_ACCOUNTS,
@@ -49,9 +49,15 @@ class Coverage:
 
 def subject_of(kind: Kind, address: bytes) -> bytes:
     """Return what the coverage of a raw address is kept under."""
-    if kind == "holders":
-        return largest_of(address)
-    return followed_of(address) if kind == "account" else address
+    match kind:
+        case "holders":
+            return largest_of(address)
+        case "account":
+            return followed_of(address)
+        case "mint":
+            return mint_account_of(address)
+        case _:
+            return address
 
 
 async def read_coverage(stores: Stores, kind: Kind, address: bytes) -> Coverage:

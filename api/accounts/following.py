@@ -19,6 +19,7 @@ from api.stores.caches import BoundedCache, now_s
 from api.stores.clients import Stores
 from infra.settings import Settings
 from schemas.accounts import TOO_MANY_ACCOUNTS
+from schemas.protocols.programs import NUMBERS
 from schemas.redis_keys import TRACKED_ACCOUNTS, TRACKED_MINTS
 
 ALIVE_WITHIN_MS: Final = 15_000  # since the lane last moved
@@ -79,6 +80,8 @@ class Following:
 
         `holder` is the fingerprint of the key that asks. Raises Problem.
         """
+        if kind == "wallet" and address in NUMBERS:
+            return FollowState.NOT_FOLLOWED  # its coverage is that of the program's accounts
         since = self._complete.kept.get((kind, address))
         if since is not None and now_s() - since < CERTAIN_FOR_S:
             return FollowState.COMPLETE

@@ -12,7 +12,7 @@ from api.stores.clients import Stores
 from infra.redis.pipelined import Repeated
 from schemas import account_reading
 from schemas.accounts import BadAccount as BadStored
-from schemas.accounts import unpack
+from schemas.accounts import mint_account_of, unpack
 from schemas.redis_keys import ACCOUNT, COVERED, WATERMARK, account_tag
 from schemas.solana.base58 import decode, encode
 from schemas.solana.token_accounts import (
@@ -143,9 +143,11 @@ def _of_tag(tag: str) -> tuple[Repeated, Repeated]:
 @lru_cache(maxsize=_REMEMBERED)  # the second address is searched for by hashing; 1 kB each
 def _of_mint(mint: str) -> tuple[str, tuple[tuple[Any, ...], ...]]:
     """Return a mint's tag, and what to ask of it: coverage, account, Metaplex account."""
-    tag, metaplex = account_tag(mint), encode(metadata_address(decode(mint)))
+    raw = decode(mint)
+    tag, metaplex = account_tag(mint), encode(metadata_address(raw))
+    subject = encode(mint_account_of(raw))
     return tag, (
-        ("HMGET", COVERED.make(tag=tag, address=mint), "slot", "given", "reason"),
+        ("HMGET", COVERED.make(tag=tag, address=subject), "slot", "given", "reason"),
         ("GET", ACCOUNT.make(tag=tag, address=mint)),
         ("GET", ACCOUNT.make(tag=account_tag(metaplex), address=metaplex)),
     )

@@ -22,6 +22,7 @@ from schemas.account_reading import PartitionState
 from schemas.accounts import MOST_OF_WALLET, TOO_MANY_ACCOUNTS, StoredAccount, unpack
 from schemas.accounts import BadAccount as BadStored
 from schemas.protocols.contract import Kind
+from schemas.protocols.programs import NUMBERS
 from schemas.protocols.token import state_of
 from schemas.redis_keys import ACCOUNT, COVERED, FOUND_BY, account_tag, account_tags
 from schemas.solana.addresses import TOKEN_2022_PROGRAM, TOKEN_PROGRAM, key, text
@@ -36,6 +37,8 @@ _ACCOUNTS: Final = {tag: ACCOUNT.make(tag=tag, address="") for tag in _TAGS}
 _COVERED: Final = {tag: COVERED.make(tag=tag, address="") for tag in _TAGS}
 _FOUND_BY: Final = {tag: FOUND_BY.make(tag=tag, address="") for tag in _TAGS}
 _PROGRAMS: Final = frozenset({TOKEN_PROGRAM, TOKEN_2022_PROGRAM})
+_NO_WALLETS: Final = frozenset(map(text, NUMBERS))
+"""Programs: what is kept under their addresses is the coverage of their accounts."""
 
 Command = tuple[Any, ...]
 
@@ -109,7 +112,9 @@ class WalletAccountsReader:
         room = MOST_AT_ONCE
         for at in range(0, len(answers), size):
             (slot, reason), *counts = answers[at : at + size]
-            if slot is None:
+            if wallet in _NO_WALLETS:
+                doubts.append(NotCovered(FollowState.NOT_FOLLOWED))
+            elif slot is None:
                 doubts.append(_not_covered((reason or b"").decode()))
             elif sum(counts) > min(room, MOST_OF_WALLET):
                 doubts.append(NotCovered(FollowState.TOO_MANY_ACCOUNTS))

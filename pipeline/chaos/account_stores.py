@@ -14,7 +14,14 @@ from infra.redis.client import connect
 from infra.settings import Settings
 from pipeline.chaos.account_kinds import COVERED
 from pipeline.chaos.differences import Differences
-from schemas.accounts import BadAccount, StoredAccount, followed_of, largest_of, unpack
+from schemas.accounts import (
+    BadAccount,
+    StoredAccount,
+    followed_of,
+    largest_of,
+    mint_account_of,
+    unpack,
+)
 from schemas.redis_keys import (
     ACCOUNT,
     COVERAGE_FLOOR,
@@ -68,7 +75,7 @@ class Asked:
         """Return what their coverage is kept under."""
         raw = {
             *self.wallets,
-            *self.mints,
+            *map(mint_account_of, self.mints),
             *map(largest_of, self.holders),
             *map(followed_of, self.accounts),
         }

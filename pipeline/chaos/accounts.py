@@ -29,7 +29,7 @@ from pipeline.chaos.account_kinds import (
 from pipeline.chaos.account_states import AccountState
 from pipeline.chaos.account_stores import Asked, StoredAccounts, Version
 from pipeline.chaos.differences import Differences
-from schemas.accounts import followed_of, largest_of
+from schemas.accounts import followed_of, largest_of, mint_account_of
 from schemas.redis_keys import ASKED_ACCOUNTS, WATERMARK, account_tags
 from schemas.solana.addresses import METAPLEX_PROGRAM, VOTE_PROGRAM, text
 
@@ -169,10 +169,10 @@ def _asked_for(state: AccountState, stored: StoredAccounts, found: Differences) 
         found.maps(FOUND_BY, dict.fromkeys(wanted, True), listed)
         compared |= {*wanted, text(wallet)}
     for mint in sorted(asked.mints):
-        wanted = _all_noted(chain.of_mint[mint])
-        alive = stored.alive(mint, here.of_mint[mint])
+        subject, wanted = mint_account_of(mint), _all_noted(chain.of_mint[mint])
+        alive = stored.alive(subject, here.of_mint[mint])
         found.maps(METADATA, wanted, _all_stored(state, alive))
-        compared |= {*wanted, *_by_address(MINT, mint, [mint], state, stored, found)}
+        compared |= {*wanted, *_by_address(MINT, subject, [mint], state, stored, found)}
     for mint in sorted(asked.holders):
         subject, accounts = largest_of(mint), stored.largest[mint]
         compared |= _by_address(LARGEST, subject, accounts, state, stored, found)

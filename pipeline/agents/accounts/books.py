@@ -23,14 +23,20 @@ from pipeline.agents.accounts.sweep import Sweep
 from pipeline.agents.settled.books import Writes
 from pipeline.agents.settled.quarantine import Quarantine
 from schemas.account_reading import TRACKED_PROGRAMS
-from schemas.accounts import BadAccount, StoredAccount, decompress, pack
+from schemas.accounts import BadAccount, StoredAccount, decompress, mint_account_of, pack
 from schemas.codec import CodecError
 from schemas.proto.tape_pb2 import AccountVersion, Covered, SlotBatch
 from schemas.protocols.contract import Kind
-from schemas.protocols.programs import numbered
-from schemas.protocols.registry import KINDS, MINT_PROGRAMS, kind_of, mints_of
+from schemas.protocols.programs import NUMBERS, OTHER, numbered
+from schemas.protocols.registry import MINT_PROGRAMS, kind_of, mints_of
 from schemas.rows import ACCOUNTS, Row
-from schemas.solana.addresses import text
+from schemas.solana.addresses import (
+    METAPLEX_PROGRAM,
+    SYSTEM_PROGRAM,
+    TOKEN_2022_PROGRAM,
+    TOKEN_PROGRAM,
+    text,
+)
 from schemas.times import HOUR_MS
 
 KNOWN_IN_MEMORY: Final = 1_000  # of one partition, some 300 bytes each: written lately
@@ -38,6 +44,20 @@ CLOSED_FOR_MS: Final = HOUR_MS
 CLOSED_AT_ONCE: Final = 2_000  # removed by a tick
 _ADDRESS_BYTES: Final = 32
 _REVISION_BYTES: Final = 8
+_FOUND: Final = {
+    Covered.WALLET: frozenset({TOKEN_PROGRAM, TOKEN_2022_PROGRAM}),
+    Covered.MINT: frozenset({METAPLEX_PROGRAM}),
+}
+"""Programs of the accounts that coverage of an address is about, of those that the address finds.
+
+The same address may be a wallet and a mint.
+"""
+_OWN: Final = {
+    Covered.WALLET: frozenset({SYSTEM_PROGRAM, OTHER}),
+    # A mint, or a token account: ingest says when nobody keeps it as anything.
+    Covered.HOLDERS: TRACKED_PROGRAMS - {SYSTEM_PROGRAM, OTHER},
+}
+"""Programs that the account at the address itself has, where coverage is about that, too."""
 
 
 class AccountBooks:
@@ -84,12 +104,11 @@ class AccountBooks:
         for batch in batches:
             self._decode(batch)
         self.quarantine.slot = batches[0].slot
-        finders = {
-            covered.address
-            for batch in batches
-            for covered in batch.covered
-            if _concerns_accounts(covered)
-        }
+        concerned = [
+            covered for batch in batches for covered in batch.covered if _concerns_accounts(covered)
+        ]
+        finders = {covered.address for covered in concerned if covered.kind in _FOUND}
+        own = {covered.address for covered in concerned if covered.kind in _OWN}
         self._found = dict(
             zip(finders, await self._store.read_found([*finders]), strict=True) if finders else ()
         )
@@ -100,7 +119,7 @@ class AccountBooks:
             if version.closed or not version.found_by
         }
         touched = {version.address for batch in batches for version in batch.accounts}
-        await self._read(touched.union(finders, *self._found.values()), closing)
+        await self._read(touched.union(own, *self._found.values()), closing)
         self.quarantine.fresh()
 
     def _decode(self, batch: SlotBatch) -> None:
@@ -225,9 +244,12 @@ class AccountBooks:
         if covered.kind == Covered.ALL:  # what this slot gives comes behind it
             self._commands.append(("HSET", self._store.floor, "slot", slot))
             return
-        if covered.kind == Covered.PROGRAM or covered.address in KINDS:
+        if covered.kind == Covered.PROGRAM:
             self._has_covered = True
-        key = self._store.covered(covered.address)
+        elif covered.address in NUMBERS:
+            return  # a program's coverage is that of its accounts, whatever it was asked for as
+        is_mint = covered.kind == Covered.MINT
+        key = self._store.covered(mint_account_of(covered.address) if is_mint else covered.address)
         if covered.HasField("slot"):
             fields: list[Any] = ["slot", covered.slot, "given", slot]
             absent = ["reason"]
@@ -249,12 +271,18 @@ class AccountBooks:
             floor = slot + 1
         if not _concerns_accounts(covered):
             return
-        for address in self._found_by(covered.address) | {covered.address}:
-            account = self._known.get(address, ABSENT)
-            if not account.is_here or account.closed or account.slot >= floor:
-                continue
-            if account.program in TRACKED_PROGRAMS:
-                self._remove(address)
+        if covered.kind in _FOUND:
+            for address in self._found_by(covered.address):
+                self._remove_of(_FOUND[covered.kind], address, floor)
+        if covered.kind in _OWN:
+            self._remove_of(_OWN[covered.kind], covered.address, floor)
+
+    def _remove_of(self, programs: frozenset[bytes], address: bytes, floor: int) -> None:
+        """Forget an account of some programs, where what is known of it is older than a slot."""
+        account = self._known.get(address, ABSENT)
+        is_alive = account.is_here and not account.closed
+        if is_alive and account.slot < floor and account.program in programs:
+            self._remove(address)
 
     def _found_by(self, finder: bytes) -> set[bytes]:
         """Return the accounts that a wallet or mint finds now, in the stores or not."""

@@ -45,7 +45,7 @@ class Store:
         return redis_keys.POOLS_OF.make(tag=self._tag, mint=text(mint))
 
     def covered(self, address: bytes) -> str:
-        """Return the key of the coverage of a program, wallet or mint."""
+        """Return the key of the coverage of a program, wallet or other subject."""
         return redis_keys.COVERED.make(tag=self._tag, address=text(address))
 
     async def read_watermark(self) -> Watermark | None:

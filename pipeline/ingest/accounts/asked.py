@@ -55,6 +55,7 @@ class AnswerQueue:
         self._urgent: deque[Answer] = deque()
         self._bulk: deque[Answer] = deque()
         self._withdrawn: list[Covered] = []
+        self._has_withdrawn = asyncio.Event()  # set whenever withdrawals are taken
 
     def __len__(self) -> int:
         return len(self._urgent) + len(self._bulk)
@@ -71,7 +72,13 @@ class AnswerQueue:
     def withdrawn(self) -> list[Covered]:
         """Remove and return the coverage that is withdrawn."""
         found, self._withdrawn = self._withdrawn, []
+        self._has_withdrawn.set()
         return found
+
+    async def all_withdrawn(self) -> None:
+        """Wait until what is withdrawn now has been taken: a slot bounds how much it says."""
+        self._has_withdrawn.clear()
+        await self._has_withdrawn.wait()
 
     def take(self, slot: int, most_bytes: int) -> list[Answer]:
         """Remove and return the answers for a slot, some `most_bytes` of data at most.

@@ -24,7 +24,7 @@ from pipeline.ingest.accounts.rpc import (
 )
 from pipeline.ingest.accounts.shared_calls import SharedCalls
 from pipeline.ingest.accounts.tracked import LARGEST, Tracked
-from schemas.accounts import MOST_OF_WALLET, followed_of, largest_of
+from schemas.accounts import MOST_OF_WALLET, followed_of, largest_of, mint_account_of
 from schemas.proto.tape_pb2 import Covered
 from schemas.protocols.registry import kind_of
 from schemas.solana.addresses import METAPLEX_PROGRAM, TOKEN_2022_PROGRAM, TOKEN_PROGRAM, text
@@ -234,27 +234,29 @@ class Asking:
 
     async def _put(
         self,
-        subject: bytes,
+        address: bytes,
         kind: Covered.Kind,
         ask: Callable[[AccountsRpc, Multiple], Awaitable[list[Found]]],
         method: str,
     ) -> Ended:
+        """Ask for a wallet or mint: the lane names both by their addresses."""
         try:
             found = await self._bounded(ask)
-        except AnswerTooLarge:
-            return Ended.TOO_LARGE
         except (NotNow, RpcRefused, BadAnswer) as error:
-            self._failed(kind, subject, method, error)
+            if kind == Covered.WALLET and isinstance(error, AnswerTooLarge):
+                return Ended.TOO_LARGE
+            self._failed(kind, address, method, error)
             return Ended.FAILED
         updates = ((slot, update) for slot, updates in found for update in updates)
         if self._is_streamed:
-            covered = Covered(kind=kind, address=subject, slot=min(slot for slot, _ in found))
+            covered = Covered(kind=kind, address=address, slot=min(slot for slot, _ in found))
+            subject = mint_account_of(address) if kind == Covered.MINT else address
             ready_slot = max(slot for slot, _ in found)
             self._answers.put(Answer.of(updates, [covered], subject, ready_slot))
         else:  # as of the asking: it is shown, and not taken for all that there is now
             self._answers.put(Answer.of(updates))
             reason = f"{method}: ACCOUNT_GROUPS lacks `tokens`, which would follow it"
-            self._answers.withdraw(Covered(kind=kind, address=subject, reason=reason))
+            self._answers.withdraw(Covered(kind=kind, address=address, reason=reason))
         metrics.ASKED.labels(Covered.Kind.Name(kind).lower()).inc()
         return Ended.ANSWERED
 

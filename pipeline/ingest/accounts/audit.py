@@ -141,12 +141,5 @@ class Audit:
         kind = kind_of(update.address, stored.program, stored.data())
         if kind is None or kind.group != "tokens":
             return kind is not None
-        tracked = self._tracked
-        return (
-            update.address in tracked.mints
-            or tracked.follows(update.address)
-            or any(
-                each in tracked.wallets or each in tracked.mints
-                for each in kind.found_by(stored.data())
-            )
-        )
+        found_by = kind.found_by(stored.data())
+        return self._tracked.lets_through(update.address, stored.program, found_by)

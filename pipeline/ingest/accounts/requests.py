@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -18,14 +18,21 @@ from redis.asyncio import Redis
 from infra.backoff import Backoff
 from infra.redis.client import RedisError, ask, connect
 from infra.settings import Settings
-from pipeline.ingest.accounts import metrics
+from pipeline.ingest.accounts import earlier_mints, metrics
 from pipeline.ingest.accounts.asked import AnswerQueue
 from pipeline.ingest.accounts.asking import CONCURRENCY, Asking, Ended
 from pipeline.ingest.accounts.tracked import Asked, Tracked
 from pipeline.ingest.accounts.traded import LOOK_S as TRADED_LOOK_S
 from pipeline.ingest.accounts.traded import LOOKS_TO_FILL, TradedMints
-from schemas.accounts import MOST_OF_WALLET, TOO_MANY_ACCOUNTS, followed_of, largest_of
+from schemas.accounts import (
+    MOST_OF_WALLET,
+    TOO_MANY_ACCOUNTS,
+    followed_of,
+    largest_of,
+    mint_account_of,
+)
 from schemas.proto.tape_pb2 import Covered
+from schemas.protocols.programs import NUMBERS
 from schemas.redis_keys import (
     ASKED_ACCOUNTS,
     COVERED,
@@ -133,10 +140,19 @@ async def _follow(client: Redis, tracked: Tracked, wanted: list[tuple[str, bytes
 
 
 def _subject(kind: Covered.Kind, address: bytes) -> bytes:
-    """Return what the coverage of an address is kept under."""
-    if kind == Covered.HOLDERS:
-        return largest_of(address)
-    return followed_of(address) if kind == Covered.ACCOUNT else address
+    """Return what the coverage of an address is kept under, of each kind something else.
+
+    The same address may be asked for as several kinds, and none of them answers for another.
+    """
+    match kind:
+        case Covered.HOLDERS:
+            return largest_of(address)
+        case Covered.ACCOUNT:
+            return followed_of(address)
+        case Covered.MINT:
+            return mint_account_of(address)
+        case _:
+            return address
 
 
 def _largest(subject: bytes) -> str:
@@ -185,7 +201,8 @@ class Requests:
         self._asking = asking
         self._is_streamed = "tokens" in settings.account_groups.split(",")
         self._new_traded = max(1, settings.account_tracked_max // LOOKS_TO_FILL)
-        self._asked_s: dict[bytes, float] = {}  # when all of it was asked, of what is tracked
+        # By subject: when all of it was asked, of what is tracked.
+        self._asked_s: dict[bytes, float] = {}
         self._lamports_s: dict[bytes, float] = {}
         self._lamports_wait: set[bytes] = set()  # wallets that were asked for too soon
         # Mints whose holders left, and accounts, by subject, until the lane says so.
@@ -194,13 +211,21 @@ class Requests:
         self._finished = asyncio.Event()
         self._failed: dict[bytes, _Failed] = {}
         self._too_large: dict[bytes, float] = {}  # wallets, until when; the first ends first
-        self._again: asyncio.Queue[bytes] = asyncio.Queue()
+        # In order, each once: a slot that is lost adds all that is tracked.
+        self._again: OrderedDict[bytes, None] = OrderedDict()
+        self._has_again = asyncio.Event()
         self._began = (0, 0)  # the newest entry as this process began to read
         self._again_under_way: set[bytes] = set()
 
     async def run(self) -> None:
         """Read and ask."""
-        works = (self._read(), self._ask_again(), self._watch(), self._follow_traded())
+        works = (
+            self._read(),
+            self._ask_again(),
+            self._watch(),
+            self._follow_traded(),
+            self._ask_unknown_mints(),
+        )
         parts = [asyncio.create_task(work) for work in works]
         try:
             await asyncio.gather(*parts)  # one that fails ends all
@@ -216,7 +241,8 @@ class Requests:
         """Ask for all of some tracked subjects again; for those that failed, when they are due."""
         for subject in subjects:
             self._asked_s.pop(subject, None)
-            self._again.put_nowait(subject)
+            self._again[subject] = None
+        self._has_again.set()
 
     @property
     def under_way(self) -> frozenset[bytes]:
@@ -290,8 +316,8 @@ class Requests:
                 if of is None or len(address) != 32:
                     log.warning("a request is no address", field=field, bytes=len(address))
                     continue
-                if of == Covered.WALLET and address in self._too_large:
-                    continue
+                if of == Covered.WALLET and (address in self._too_large or address in NUMBERS):
+                    continue  # under a program's address is the coverage of its accounts
                 asked[of, address] = int(number.split(b"-")[0])
         for kind, key in _KEYS:
             scores = {address: ms for (each, address), ms in asked.items() if each == kind}
@@ -321,7 +347,8 @@ class Requests:
             new = [
                 mint
                 for mint in reversed(seen)
-                if mint not in self._asked_s and mint not in self._failed
+                if (subject := mint_account_of(mint)) not in self._asked_s
+                and subject not in self._failed
             ][: self._new_traded]
             scores = known | {mint: seen[mint] for mint in new}
             if scores:
@@ -330,10 +357,33 @@ class Requests:
                 self._start(Covered.MINT, mint)
             await asyncio.sleep(TRADED_LOOK_S)
 
+    async def _ask_unknown_mints(self) -> None:
+        """Ask for the tracked mints of which nothing is known, as after an upgrade; once."""
+        mints = [*self._tracked.mints]
+        for at in range(0, len(mints), earlier_mints.AT_ONCE):
+            some = mints[at : at + earlier_mints.AT_ONCE]
+            unknown = await self._until_done(earlier_mints.look, self._writer, some)
+            for mint in unknown.misplaced:
+                # What was stored for the mint as a wallet goes, unless it is tracked as one.
+                is_wallet = mint in self._tracked.wallets
+                reason = "it is asked for again" if is_wallet else ""
+                self._answers.withdraw(Covered(kind=Covered.WALLET, address=mint, reason=reason))
+                if is_wallet:
+                    self.again([mint])
+            self.again(
+                subject
+                for each in unknown.mints
+                if (subject := mint_account_of(each)) not in self._asked_s
+            )
+            if unknown.misplaced:
+                await self._answers.all_withdrawn()
+
     def _track(self, kind: Covered.Kind, scores: dict[bytes, int]) -> None:
         ask: Callable[[bytes, int], list[bytes]] = self._of(kind).ask
         if kind == Covered.HOLDERS:
             ask = self._tracked.ask_holders
+        elif kind == Covered.MINT:
+            ask = self._tracked.ask_mint
         elif kind == Covered.ACCOUNT:
             ask = self._tracked.ask_account
         for address, at_ms in scores.items():
@@ -341,26 +391,35 @@ class Requests:
                 self._leave(kind, left)
 
     def _leave(self, kind: Covered.Kind, address: bytes) -> None:
+        raw, subject = address, _subject(kind, address)
         if kind == Covered.WALLET:
             self._tracked.forget_wallet(address)
+            self._let_go_account(address)
+        elif kind == Covered.MINT:
+            self._tracked.forget_mint(address)
+            self._let_go_account(address)
         elif kind == Covered.HOLDERS:
             for account in self._tracked.forget_holders(address):
                 self._answers.withdraw(Covered(kind=kind, address=account))
-            self._let_go[_subject(kind, address)] = address
+            self._let_go[subject] = address
         elif kind == Covered.ACCOUNT:
-            if self._tracked.forget_account(address):
-                # What is stored of it goes, too, as an account that is no longer a mint's largest.
-                self._answers.withdraw(Covered(kind=Covered.HOLDERS, address=address))
-            self._let_go[_subject(kind, address)] = address
-        address = _subject(kind, address)
-        self._asked_s.pop(address, None)
-        self._lamports_s.pop(address, None)
-        self._lamports_wait.discard(address)
-        self._failed.pop(address, None)
-        if (task := self._under_way.pop(address, None)) is not None:
+            self._tracked.forget_account(address)
+            self._let_go_account(address)
+            self._let_go[subject] = address
+        self._asked_s.pop(subject, None)
+        self._lamports_s.pop(subject, None)
+        self._lamports_wait.discard(subject)
+        self._failed.pop(subject, None)
+        if (task := self._under_way.pop(subject, None)) is not None:
             task.cancel()
-        # No reason: it is let go, and what is kept for it alone goes.
-        self._answers.withdraw(Covered(kind=kind, address=address))
+        # No reason: it is let go, and what is kept for it alone goes. The lane names a mint by its
+        # own address.
+        self._answers.withdraw(Covered(kind=kind, address=raw if kind == Covered.MINT else subject))
+
+    def _let_go_account(self, address: bytes) -> None:
+        """Let go what is stored at an address that left, unless it is kept as something else."""
+        if not self._tracked.keeps(address):
+            self._answers.withdraw(Covered(kind=Covered.HOLDERS, address=address))
 
     def _start(self, kind: Covered.Kind, address: bytes) -> None:
         """Ask for a wallet or mint, if it is due.
@@ -388,7 +447,7 @@ class Requests:
         elif kind == Covered.MINT:
             if not is_due:
                 return
-            work = self._all(address, self._asking.mint(address))
+            work = self._all(address, self._asking.mint(raw))
         elif is_due:
             work = self._all(address, self._asking.wallet(address))
         else:
@@ -481,7 +540,17 @@ class Requests:
         if self._under_way.get(address) is task:
             del self._under_way[address]
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("a request failed", of=text(address), error=repr(error))
+            log.error("a request failed", of=text(self._named(address)), error=repr(error))
+
+    def _named(self, subject: bytes) -> bytes:
+        """Return the address that a subject is of, the subject itself where it is not tracked."""
+        tracked = self._tracked
+        return (
+            tracked.mint_with_account(subject)
+            or tracked.mint_of(subject)
+            or tracked.account_of(subject)
+            or subject
+        )
 
     async def _one_finished(self) -> None:
         self._finished.clear()
@@ -489,13 +558,19 @@ class Requests:
 
     async def _ask_again(self) -> None:
         while True:
-            address = await self._again.get()
+            while not self._again:
+                self._has_again.clear()
+                await self._has_again.wait()
+            address = next(iter(self._again))
             while len(self._again_under_way) >= AGAIN_AT_ONCE or address in self._under_way:
                 await self._one_finished()
+            del self._again[address]  # from now on it may be queued again
+            if address in self._asked_s:
+                continue  # answered since: an answer from before a loss comes back here
             if address in self._tracked.wallets:
                 self._start(Covered.WALLET, address)
-            elif address in self._tracked.mints:
-                self._start(Covered.MINT, address)
+            elif (mint := self._tracked.mint_with_account(address)) is not None:
+                self._start(Covered.MINT, mint)
             elif (mint := self._tracked.mint_of(address)) is not None:
                 self._start(Covered.HOLDERS, mint)
             elif (account := self._tracked.account_of(address)) is not None:

@@ -61,8 +61,8 @@ class Selection:
         return covered.kind != Covered.MINT or covered.address in self._tracked.mints
 
     def lets_go(self, covered: Covered) -> bool:
-        """Return whether a withdrawal is still so: a single account may be followed again."""
-        return covered.kind != Covered.HOLDERS or not self._tracked.follows(covered.address)
+        """Return whether a withdrawal is still so: a single account may be kept again."""
+        return covered.kind != Covered.HOLDERS or not self._tracked.keeps(covered.address)
 
     def left_by(self, covered: Covered) -> list[Covered]:
         """Return what a list of a mint's largest accounts lets go, which is kept from now on."""
@@ -86,7 +86,7 @@ class Selection:
                 return None
             found_by = kind.found_by(data)
             if kind.group == "tokens":
-                if not self._is_tracked(address, found_by):
+                if not self._tracked.lets_through(address, program, found_by):
                     return None
                 self._tracked.follow(address, found_by)
         return AccountVersion(
@@ -96,12 +96,4 @@ class Selection:
             size=len(data),
             data=compress(data),
             found_by=found_by,
-        )
-
-    def _is_tracked(self, address: bytes, found_by: list[bytes]) -> bool:
-        tracked = self._tracked
-        return (
-            address in tracked.mints
-            or tracked.follows(address)
-            or any(each in tracked.wallets or each in tracked.mints for each in found_by)
         )

@@ -57,7 +57,7 @@ from pipeline.ingest.backfill import Backfill, Block, RpcClient, Unavailable
 from pipeline.ingest.intake import Connected
 from pipeline.ingest.lane_producer import LaneLost
 from pipeline.ingest.ledger import Missing, Status
-from schemas.accounts import followed_of, largest_of
+from schemas.accounts import followed_of, largest_of, mint_account_of
 from schemas.proto import geyser_pb2
 from schemas.proto.tape_pb2 import Covered
 from schemas.solana.addresses import STAKE_PROGRAM, text
@@ -254,7 +254,9 @@ class AccountIngest:
             if covered.HasField("slot"):
                 self._answers.withdraw(_withdrawal(covered, "its accounts were not all written"))
                 if self._requests is not None:
-                    self._requests.again([covered.address])
+                    is_mint = covered.kind == Covered.MINT
+                    address = covered.address
+                    self._requests.again([mint_account_of(address) if is_mint else address])
 
     async def _settled(self) -> int:
         await self._has_settled.wait()
@@ -471,7 +473,12 @@ class AccountIngest:
             self._withdraw(least_slot, reason)
 
     async def _fetch(self, slots: Iterable[int]) -> None:
-        """Mend a hole whose blocks RPC should have."""
+        """Mend a hole whose blocks RPC should have.
+
+        What cannot be had is withdrawn once, at the end: no slot is complete before.
+        """
+        lost: list[int] = []
+        why = ""
         for slot in slots:
             if self._blocks is None:
                 self._withdraw(slot, "a stream lacks slots, and no RPC_ENDPOINT is set")
@@ -482,7 +489,8 @@ class AccountIngest:
                     async with self._fetches:
                         block = await self._blocks.block(slot)
                 except Unavailable as reason:
-                    self._withdraw(slot, f"slot {slot}: {reason}")
+                    lost.append(slot)
+                    why = str(reason)
                     break
                 except solana_rpc.NotNow:
                     await backoff.wait()
@@ -490,6 +498,9 @@ class AccountIngest:
                     metrics.HOLES.labels("mended").inc()
                     await self._ask_changed(block)
                     break
+        if lost:
+            others = f" and {len(lost) - 1} before" if len(lost) > 1 else ""
+            self._withdraw(lost[-1], f"slot {lost[-1]}{others}: {why}")
 
     def _withdraw(self, lost_to: int, reason: str) -> None:
         """Withdraw all coverage: what is stored may be outdated. Everything is asked again."""
@@ -502,7 +513,8 @@ class AccountIngest:
             tracked = self._tracked
             largest = map(largest_of, tracked.holders)
             followed = map(followed_of, tracked.accounts)
-            self._requests.again((*tracked.wallets, *tracked.mints, *largest, *followed))
+            mints = map(mint_account_of, tracked.mints)
+            self._requests.again((*tracked.wallets, *mints, *largest, *followed))
 
     def _lost_by_agent(self, floor: int) -> None:
         """Ask for everything again: agent `accounts` lost slots of the lane before `floor`.

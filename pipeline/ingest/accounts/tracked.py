@@ -6,7 +6,8 @@ from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from schemas.accounts import MOST_OF_WALLET, followed_of, largest_of
+from schemas.accounts import MOST_OF_WALLET, followed_of, largest_of, mint_account_of
+from schemas.solana.addresses import METAPLEX_PROGRAM
 
 LARGEST: Final = 20
 """Token accounts of a mint that `getTokenLargestAccounts` returns, at most."""
@@ -66,6 +67,7 @@ class Tracked:
         self.holders = Asked(max(1, most // LARGEST), holders)  # mints; all count as accounts
         self.accounts = Asked(most, accounts)  # token accounts and mints, by their addresses
         self._account_of = {followed_of(account): account for account in self.accounts}
+        self._mint_by_account = {mint_account_of(mint): mint for mint in self.mints}
         self._mint_of = {largest_of(mint): mint for mint in self.holders}
         self._largest: defaultdict[bytes, set[bytes]] = defaultdict(set)  # by `largest_of`
         # In how many of these: an account that is closed can be made again, of another mint.
@@ -77,6 +79,19 @@ class Tracked:
     def follows(self, account: bytes) -> bool:
         """Return whether an account was let through, was asked for, or is a mint's largest."""
         return account in self._wallet_of or account in self._listed or account in self.accounts
+
+    def keeps(self, account: bytes) -> bool:
+        """Return whether somebody keeps an account by its address, as whatever it was asked for."""
+        return self.follows(account) or account in self.mints or account in self.wallets
+
+    def lets_through(self, account: bytes, program: bytes, found_by: Iterable[bytes]) -> bool:
+        """Return whether the lane has an account of group `tokens`, by what its bytes name.
+
+        A mint finds its Metaplex metadata. What it owns itself, as a wallet, is of nobody unless it
+        is tracked as a wallet, too.
+        """
+        finders = self.mints if program == METAPLEX_PROGRAM else self.wallets
+        return self.keeps(account) or any(each in finders for each in found_by)
 
     def follow(self, account: bytes, found_by: Iterable[bytes]) -> None:
         """Note a token account that is let through, with the wallets it names now."""
@@ -122,11 +137,23 @@ class Tracked:
         self._account_of[followed_of(address)] = address
         return self.accounts.ask(address, at_ms)
 
-    def forget_account(self, address: bytes) -> bool:
-        """Forget an account that left; return whether nobody keeps it any more."""
+    def forget_account(self, address: bytes) -> None:
+        """Forget an account that left."""
         self.accounts.discard(address)
         self._account_of.pop(followed_of(address), None)
-        return not (self.follows(address) or address in self.mints)
+
+    def mint_with_account(self, subject: bytes) -> bytes | None:
+        """Return the mint whose account a subject is, None where it is not kept."""
+        return self._mint_by_account.get(subject)
+
+    def ask_mint(self, mint: bytes, at_ms: int) -> list[bytes]:
+        """Note that a mint's account is asked for; return the mints that leave."""
+        self._mint_by_account[mint_account_of(mint)] = mint
+        return self.mints.ask(mint, at_ms)
+
+    def forget_mint(self, mint: bytes) -> None:
+        """Forget a mint that left."""
+        self._mint_by_account.pop(mint_account_of(mint), None)
 
     def mint_of(self, subject: bytes) -> bytes | None:
         """Return the mint whose largest accounts a subject is, None where they are not kept."""
@@ -153,7 +180,7 @@ class Tracked:
             if not self._listed[account]:
                 del self._listed[account]
         self.follow_largest(subject, kept)
-        return sorted(account for account in gone if not self.follows(account))
+        return sorted(account for account in gone if not self.keeps(account))
 
     def forget_holders(self, mint: bytes) -> list[bytes]:
         """Forget the largest accounts of a mint that left; return those nobody keeps any more."""

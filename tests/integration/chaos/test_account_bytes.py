@@ -33,7 +33,15 @@ from pipeline.ingest.accounts.batches import compose
 from pipeline.ingest.accounts.ledger import SettledAccounts, Update
 from pipeline.ingest.accounts.selection import Selection
 from pipeline.ingest.accounts.tracked import Tracked
-from schemas.accounts import StoredAccount, compress, followed_of, largest_of, pack, unpack
+from schemas.accounts import (
+    StoredAccount,
+    compress,
+    followed_of,
+    largest_of,
+    mint_account_of,
+    pack,
+    unpack,
+)
 from schemas.proto.tape_pb2 import Covered, SlotBatch
 from schemas.redis_keys import ACCOUNT, FOUND_BY, account_tag, account_tags
 from schemas.redis_keys import COVERED as COVERED_KEY
@@ -364,7 +372,8 @@ async def test_what_leads_to_accounts_is_compared_too(world: World) -> None:
         for tag in account_tags()
         if await redis.scard(name := FOUND_BY.make(tag=tag, address=text(wallet)))
     }
-    coverage = COVERED_KEY.make(tag=account_tags()[2], address=text(mint))
+    subject = text(mint_account_of(mint))
+    coverage = COVERED_KEY.make(tag=account_tags()[2], address=subject)
     covered = await redis.hgetall(coverage)
     elsewhere = ACCOUNT.make(
         tag=next(tag for tag in account_tags() if tag != account_tag(text(address))),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
@@ -18,15 +19,29 @@ from infra.redis.client import connect
 from infra.settings import Settings
 from infra.solana_rpc import client
 from pipeline.ingest.accounts import requests
+from pipeline.ingest.accounts.asked import Answer as QueuedAnswer
 from pipeline.ingest.accounts.asked import AnswerQueue
 from pipeline.ingest.accounts.asking import Asking
-from pipeline.ingest.accounts.requests import AGAIN_AT_ONCE, TOO_LARGE_FOR_S, Requests
+from pipeline.ingest.accounts.requests import (
+    AGAIN_AT_ONCE,
+    LAMPORTS_AFTER_S,
+    LOOK_S,
+    TOO_LARGE_FOR_S,
+    Requests,
+)
 from pipeline.ingest.accounts.rpc import WALLET_ANSWER_BYTES, AccountsRpc
 from pipeline.ingest.accounts.tracked import Tracked
-from schemas.accounts import MOST_OF_WALLET, TOO_MANY_ACCOUNTS
+from schemas.accounts import MOST_OF_WALLET, TOO_MANY_ACCOUNTS, mint_account_of
 from schemas.proto.tape_pb2 import Covered
-from schemas.redis_keys import ASKED_ACCOUNTS, FOUND_BY, TRACKED_WALLETS, account_tags
-from schemas.solana.addresses import text
+from schemas.redis_keys import (
+    ASKED_ACCOUNTS,
+    COVERED,
+    FOUND_BY,
+    TRACKED_MINTS,
+    TRACKED_WALLETS,
+    account_tags,
+)
+from schemas.solana.addresses import STAKE_PROGRAM, text
 from tests.support.rpc_server import Answer, serving
 from tests.support.systems import running_valkey
 from tests.support.waiting import eventually_async
@@ -145,7 +160,8 @@ async def test_a_wallet_with_too_many_accounts_is_let_go_and_not_asked_for_an_ho
         await lane.ask(WALLET)
         await eventually_async(lambda: lane.tracked.wallets or calls)
         await eventually_async(lambda: calls and WALLET not in lane.tracked.wallets)
-        gone, why = lane.answers.withdrawn()
+        own, gone, why = lane.answers.withdrawn()
+        assert (own.kind, own.address) == (Covered.HOLDERS, WALLET), "its account goes"
         assert (gone.address, gone.reason) == (WALLET, ""), "what is stored of it goes"
         assert (why.address, why.reason) == (WALLET, TOO_MANY_ACCOUNTS)
         assert await lane.redis.zscore(TRACKED_WALLETS.make(), WALLET)
@@ -159,7 +175,7 @@ async def test_a_wallet_with_too_many_accounts_is_let_go_and_not_asked_for_an_ho
         # One that grows by the stream goes the same way.
         lane.tracked.outgrew(OTHER)
         await eventually_async(lambda: OTHER not in lane.tracked.wallets)
-        assert [each.reason for each in lane.answers.withdrawn()] == ["", TOO_MANY_ACCOUNTS]
+        assert [each.reason for each in lane.answers.withdrawn()] == ["", "", TOO_MANY_ACCOUNTS]
         # After the hour both may be asked for again.
         later = time.monotonic() + TOO_LARGE_FOR_S
         monkeypatch.setattr(requests, "time", Clock(later))
@@ -264,3 +280,114 @@ async def test_the_lamports_of_a_wallet_are_not_older_than_its_token_accounts(
         [found] = lane.answers.take(20, 1 << 20)
         assert [(slot, update.address) for slot, update in found.updates] == [(12, WALLET)]
         assert [each.slot for each in found.covered] == [11]
+
+
+class Node:
+    """Answers that nothing exists, and counts the calls."""
+
+    def __init__(self) -> None:
+        self.calls: Counter[str] = Counter()
+        self.wallets: Counter[str] = Counter()
+
+    async def __call__(self, method: str, params: list[Any]) -> Any:
+        self.calls[method] += 1
+        if method == "getMultipleAccounts":
+            return [None] * len(params[0])
+        self.wallets[params[0]] += 1
+        return []
+
+
+def covered_by(lane: Lane) -> list[tuple[int, bytes]]:
+    answers = lane.answers.take(99, 1 << 20)
+    return [(each.kind, each.address) for found in answers for each in found.covered]
+
+
+@pytest.mark.parametrize("kinds", [("mint", "wallet"), ("wallet", "mint")])
+async def test_an_address_is_asked_for_as_a_mint_and_as_a_wallet(
+    running: Running, kinds: tuple[str, str]
+) -> None:
+    node = Node()
+    found: list[tuple[int, bytes]] = []
+    async with running(node) as lane:
+        for number, kind in enumerate(kinds, 1):
+            await lane.redis.xadd(ASKED_ACCOUNTS.make(), {kind: MINT})
+            await eventually_async(
+                lambda n=number: found.extend(covered_by(lane)) or len(found) == n
+            )
+        assert {*found} == {(Covered.MINT, MINT), (Covered.WALLET, MINT)}
+        assert node.wallets[text(MINT)] == 2, "of both token programs"
+
+
+async def test_a_wallet_that_leaves_leaves_its_address_to_the_mint(running: Running) -> None:
+    async with running(Node()) as lane:
+        await lane.redis.xadd(ASKED_ACCOUNTS.make(), {"mint": MINT})
+        await lane.ask(MINT)
+        found: list[tuple[int, bytes]] = []
+        await eventually_async(lambda: found.extend(covered_by(lane)) or len(found) == 2)
+        lane.tracked.outgrew(MINT)
+        await eventually_async(lambda: MINT not in lane.tracked.wallets)
+        assert {each.kind for each in lane.answers.withdrawn()} == {Covered.WALLET}
+        assert MINT in lane.tracked.mints
+        lane.requests.again([mint_account_of(MINT)])
+        await eventually_async(lambda: covered_by(lane) == [(Covered.MINT, MINT)])
+
+
+async def test_what_slots_that_are_lost_ask_for_again_is_asked_for_once(
+    running: Running, settings: Settings
+) -> None:
+    many = [bytes([9]) + n.to_bytes(31, "big") for n in range(600)]
+    redis = connect(settings)
+    await redis.zadd(TRACKED_WALLETS.make(), dict.fromkeys(many, 1))
+    await redis.aclose()
+    node = Node()
+    async with running(node) as lane:
+        for _ in range(10):
+            lane.requests.again(many)
+        found: list[QueuedAnswer] = []
+
+        def is_answered() -> bool:
+            found.extend(lane.answers.take(99, 1 << 20))
+            return len({answer.subject for answer in found if answer.covered}) == len(many)
+
+        await eventually_async(is_answered)
+        await asyncio.sleep(LAMPORTS_AFTER_S + 2 * LOOK_S)  # what comes too soon waits for that
+        is_answered()
+        assert [answer.subject for answer in found if not answer.covered] == [], "lamports alone"
+        assert len(found) == len(many)
+        assert {*node.wallets.values()} == {2}, "of both token programs"
+        # Answered once more, as slots were lost again.
+        lane.requests.again(many[:1])
+        await eventually_async(lambda: covered_by(lane) == [(Covered.WALLET, many[0])])
+
+
+async def test_a_program_is_not_followed_as_a_wallet(running: Running) -> None:
+    """Under its address is the coverage of its accounts."""
+    node = Node()
+    async with running(node) as lane:
+        await lane.ask(STAKE_PROGRAM, WALLET)
+        await eventually_async(lambda: covered_by(lane) == [(Covered.WALLET, WALLET)])
+        assert STAKE_PROGRAM not in lane.tracked.wallets
+
+
+async def test_mints_that_an_earlier_version_covered_are_asked_for_again(
+    running: Running, settings: Settings
+) -> None:
+    """It kept their coverage under their own addresses, where wallets have theirs."""
+    redis = connect(settings)
+    tag = account_tags()[0]
+    known, earlier, both = WALLET, MINT, OTHER
+    await redis.zadd(TRACKED_MINTS.make(), dict.fromkeys((known, earlier, both), 1))
+    await redis.zadd(TRACKED_WALLETS.make(), {both: 1, known: 1})
+    for subject in (earlier, both, known, mint_account_of(known)):
+        await redis.hset(COVERED.make(tag=tag, address=text(subject)), mapping={"slot": 1})
+    await redis.aclose()
+    async with running(Node()) as lane:
+        found: list[tuple[int, bytes]] = []
+        await eventually_async(lambda: found.extend(covered_by(lane)) or len(found) == 3)
+        mints = [(Covered.MINT, earlier), (Covered.MINT, both)]
+        assert sorted(found) == sorted([*mints, (Covered.WALLET, both)])
+        left = {(each.kind, each.address): each.reason for each in lane.answers.withdrawn()}
+        assert left == {
+            (Covered.WALLET, earlier): "",
+            (Covered.WALLET, both): "it is asked for again",
+        }

@@ -9,7 +9,7 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from schemas.accounts import StoredAccount, compress, largest_of, pack
+from schemas.accounts import StoredAccount, compress, largest_of, mint_account_of, pack
 from schemas.redis_keys import (
     ACCOUNT,
     ASKED_ACCOUNTS,
@@ -88,6 +88,10 @@ class AccountsLane:
                 moved.delete(key)
                 moved.hset(key, mapping={"slot": since, "given": self.slot})
             await moved.execute()
+
+    async def cover_mint(self, mint: bytes) -> None:
+        """Give the coverage of a mint's account."""
+        await self.cover(mint_account_of(mint))
 
     async def list_largest(
         self, mint: bytes, accounts: Sequence[bytes], least_raw: int | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from schemas.accounts import StoredAccount, pack
+from schemas.accounts import StoredAccount, mint_account_of, pack
 from schemas.proto.tape_pb2 import AccountVersion, Covered, SlotBatch
 from schemas.redis_keys import ACCOUNT, ACCOUNTS_CLOSED, COVERAGE_FLOOR, COVERED, FOUND_BY
 from schemas.solana.addresses import (
@@ -16,7 +16,14 @@ from schemas.solana.addresses import (
     text,
 )
 
-TRACKED = {SYSTEM_PROGRAM, TOKEN_PROGRAM, TOKEN_2022_PROGRAM, METAPLEX_PROGRAM}
+FOUND = {
+    Covered.WALLET: {TOKEN_PROGRAM, TOKEN_2022_PROGRAM},
+    Covered.MINT: {METAPLEX_PROGRAM},
+}
+OWN = {
+    Covered.WALLET: {SYSTEM_PROGRAM},
+    Covered.HOLDERS: {TOKEN_PROGRAM, TOKEN_2022_PROGRAM, METAPLEX_PROGRAM},
+}
 
 
 def expected(batches: Iterable[SlotBatch], tag: str) -> dict[str, Any]:
@@ -40,25 +47,29 @@ def expected(batches: Iterable[SlotBatch], tag: str) -> dict[str, Any]:
                 program = known[2]
             last[version.address] = (slot, version, program, batch.block_time_ms)
         for covered in batch.covered:
-            limit = None
+            subject, limit = covered.address, None
+            if covered.kind == Covered.MINT:
+                subject = mint_account_of(covered.address)
             if covered.kind == Covered.ALL:
                 floor = batch.slot
             elif covered.HasField("slot"):
-                covers[covered.address] = {
+                covers[subject] = {
                     b"slot": b"%d" % covered.slot,
                     b"given": b"%d" % batch.slot,
                 }
                 limit = covered.slot
             elif covered.reason:
-                covers[covered.address] = {b"reason": covered.reason.encode()}
+                covers[subject] = {b"reason": covered.reason.encode()}
             else:
-                covers.pop(covered.address, None)
+                covers.pop(subject, None)
                 limit = batch.slot + 1
             if limit is None or covered.kind == Covered.PROGRAM:
                 continue
             for address, (slot, version, program, _) in [*last.items()]:
-                is_its = address == covered.address or covered.address in version.found_by
-                if is_its and program in TRACKED and not version.closed and slot < limit:
+                is_own = address == covered.address and program in OWN.get(covered.kind, ())
+                is_found = covered.address in version.found_by
+                is_its = is_own or (is_found and program in FOUND.get(covered.kind, ()))
+                if is_its and not version.closed and slot < limit:
                     del last[address]
     return _keys(last, covers, {b"slot": floor, b"hole": hole}, tag)
 

@@ -56,6 +56,7 @@ def random_batches(
             kind, address, low = random.choice(
                 [
                     (Covered.WALLET, random.choice(WALLETS), slot - random.randrange(5)),
+                    (Covered.MINT, random.choice(WALLETS), slot - random.randrange(5)),
                     (Covered.PROGRAM, STAKE_PROGRAM, 1),  # the sweep has a test of its own
                 ]
             )

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from infra.chain.market.runtime.stake_pool import STAKE_POOL_PROGRAM, StakePool
 from infra.settings import Settings
 from schemas import redis_keys
-from schemas.accounts import compress, largest_of, unpack
+from schemas.accounts import compress, largest_of, mint_account_of, unpack
 from schemas.codec import CodecError
 from schemas.proto.tape_pb2 import AccountVersion, Covered
 from schemas.protocols.programs import OTHER
-from schemas.solana.addresses import STAKE_PROGRAM, text
+from schemas.solana.addresses import METAPLEX_PROGRAM, STAKE_PROGRAM, TOKEN_PROGRAM, text
 from tests.integration.agents.accounts.conftest import (
     T0_MS,
     TAG,
@@ -283,7 +283,6 @@ async def test_a_revision_changes_with_the_coverage_of_programs_and_nothing_else
             of(Covered.PROGRAM, STAKE_PROGRAM, slot=10),
             of(Covered.PROGRAM, STAKE_PROGRAM, reason="the node does not answer"),
             of(Covered.PROGRAM, STAKE_PROGRAM),
-            of(Covered.WALLET, STAKE_PROGRAM, slot=10),  # the same key
         ),
         11,
     ):
@@ -292,8 +291,13 @@ async def test_a_revision_changes_with_the_coverage_of_programs_and_nothing_else
     assert None not in found
     assert await revision(20) == found[-1]
     assert await revision(21, of(Covered.WALLET, ALICE, slot=20)) == found[-1]
+    name = redis_keys.COVERED.make(tag=TAG, address=text(STAKE_PROGRAM))
+    for slot, kind in enumerate((Covered.WALLET, Covered.HOLDERS), 22):
+        # Who asks for a program as a wallet or account does not cover the program's accounts.
+        assert await revision(slot, of(kind, STAKE_PROGRAM, slot=20)) == found[-1]
+        assert not await player.redis.exists(name)
     player.crash()
-    assert await revision(22) not in found
+    assert await revision(30) not in found
 
 
 async def test_the_largest_accounts_of_a_mint_are_kept_until_they_are_let_go(player):
@@ -380,3 +384,35 @@ async def test_a_pool_that_closes_or_changes_its_mint_is_not_found_by_it(player)
     await player.apply(slot_batch(10, AccountVersion(address=pool, closed=True, program=bytes(32))))
     await player.flush()
     assert await pools() == [set(), set()]
+
+
+async def test_an_address_is_covered_as_a_mint_and_as_a_wallet_apart(player):
+    """Each takes its own accounts with it; the mint's own goes when nobody keeps it."""
+    both, held, described = raw(8, 1), raw(1, 1), raw(1, 2)
+    of_mint, of_wallet = (
+        redis_keys.COVERED.make(tag=TAG, address=text(each))
+        for each in (mint_account_of(both), both)
+    )
+    mint = version(both, TOKEN_PROGRAM, bytes(82), 5)
+    metadata = version(described, METAPLEX_PROGRAM, b"\4" + ALICE + both + bytes(50), 5)
+    assert list(metadata.found_by) == [both]
+    given = Covered(kind=Covered.MINT, address=both, slot=9)
+    await player.apply(slot_batch(10, mint, metadata, covered=[given]))
+    await player.flush()
+    assert await player.redis.hget(of_mint, "slot") == b"9"
+    assert not await player.redis.exists(of_wallet), "its token accounts are not known"
+    given = Covered(kind=Covered.WALLET, address=both, slot=11)
+    await player.apply(slot_batch(12, token(held, both), covered=[given]))
+    await player.flush()
+    assert await player.redis.exists(acct(both), acct(described), acct(held)) == 3
+    player.crash()
+    await player.apply(slot_batch(13, covered=[Covered(kind=Covered.WALLET, address=both)]))
+    await player.flush()
+    assert await player.redis.exists(acct(both), acct(described), of_mint) == 3
+    assert not await player.redis.exists(acct(held), of_wallet)
+    await player.apply(slot_batch(14, token(held, both), covered=[given]))
+    gone = Covered(kind=Covered.HOLDERS, address=both)
+    await player.apply(slot_batch(15, covered=[gone, Covered(kind=Covered.MINT, address=both)]))
+    await player.flush()
+    assert not await player.redis.exists(acct(both), acct(described), of_mint)
+    assert await player.redis.exists(acct(held)) == 1

@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
+from schemas.accounts import mint_account_of
 from schemas.events import Side
 from schemas.money import WSOL
 from schemas.solana.addresses import METAPLEX_PROGRAM, TOKEN_2022_PROGRAM, key, text
@@ -65,7 +66,7 @@ async def test_a_burn_shows_once_the_mint_is_followed(
     assert await lane.asked() == [(b"mint", key(mint))]
     left_raw = CREATED_RAW // 4
     await lane.write(key(mint), mint_data(left_raw, 6, freeze=AUTHORITY))
-    await lane.cover(key(mint))
+    await lane.cover_mint(key(mint))
     changed_slot = lane.slot
     await lane.advance(3)
     await asyncio.sleep(CACHE_EXPIRES_S)
@@ -102,7 +103,7 @@ async def test_extensions_are_named(
     )
     data = mint_data(5, 6, authority=AUTHORITY, extensions=more)
     await lane.write(key(mint), data, program=TOKEN_2022_PROGRAM)
-    await lane.cover(key(mint))
+    await lane.cover_mint(key(mint))
     token = await get(client, f"/api/tokens/{mint}")
     account = token["mint_account"]
     assert account["extensions"] == [
@@ -130,7 +131,7 @@ async def test_a_mint_that_nobody_traded_is_known_by_its_account(
     await get(client, f"/api/tokens/{mint}", 404)
     assert (b"mint", key(mint)) in await lane.asked()
     await lane.write(key(mint), mint_data(77, 1))
-    await lane.cover(key(mint))
+    await lane.cover_mint(key(mint))
     token = await get(client, f"/api/tokens/{mint}")
     assert (token["supply"], token["decimals"], token["price_usd"]) == (7.7, 1, None)
 
@@ -146,7 +147,7 @@ async def test_a_mint_that_nobody_traded_has_the_name_of_its_metaplex_account(
     named = (named + pack("<H???", 0, False, False, True)).ljust(607, b"\0")
     await lane.write(of_mint, mint_data(77, 1))
     await lane.write(metadata_address(of_mint), named, program=METAPLEX_PROGRAM)
-    await lane.cover(of_mint)
+    await lane.cover_mint(of_mint)
     token = await get(client, f"/api/tokens/{mint}")
     assert (token["name"], token["symbol"], token["uri"]) == (
         *("Named", "NMD"),
@@ -168,7 +169,7 @@ async def test_why_an_account_is_not_known(
         assert (token["mint_account"], token["supply_source"]) == (None, "creation")
         return token["mint_account_reason"]
 
-    await lane.cover(key(mint))
+    await lane.cover_mint(key(mint))
     assert await reason() == "not_found"
     await lane.write(key(mint), b"", closed=True)
     assert await reason() == "not_found"
@@ -176,10 +177,10 @@ async def test_why_an_account_is_not_known(
     assert await reason() == "not_found", "it is older than what is covered"
     await lane.write(key(mint), b"no mint")
     assert await reason() == "unreadable"
-    await lane.withdraw(key(mint), "slots are lost")
+    await lane.withdraw(mint_account_of(key(mint)), "slots are lost")
     assert await reason() == "withdrawn"
     await lane.write(key(mint), mint_data(5, 6))
-    await lane.cover(key(mint))
+    await lane.cover_mint(key(mint))
     lane.time_ms -= 120_000
     await lane.advance(0)
     assert await reason() == "lane_stalled"
@@ -189,6 +190,6 @@ async def test_the_supply_of_sol_is_not_its_mints(
     client: httpx.AsyncClient, lane: AccountsLane
 ) -> None:
     await lane.write(key(WSOL), mint_data(0, 9))
-    await lane.cover(key(WSOL))
+    await lane.cover_mint(key(WSOL))
     token = await get(client, f"/api/tokens/{WSOL}/price")
     assert (token["supply"], token["supply_source"]) == (None, None)

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from schemas.accounts import largest_of
+from schemas.accounts import largest_of, mint_account_of
 from schemas.events import Side
 from schemas.money import USDC
 from schemas.solana.addresses import key, text
@@ -62,7 +62,7 @@ async def seed(lane: AccountsLane, mint: str) -> None:
         await lane.write(account, token_data(raw, owner, amount))
     await lane.list_largest(raw, [VAULT, OLDS, TRADERS], 300)
     await lane.write(raw, mint_data(SUPPLY_RAW, 6))
-    await lane.cover(raw)
+    await lane.cover_mint(raw)
 
 
 async def test_the_chains_largest_accounts_are_among_the_holders(
@@ -122,7 +122,7 @@ async def test_without_the_mints_account_there_are_no_shares(
 ) -> None:
     await chain.put_metadata(mint, decimals=6, supply_raw=10**6)
     await seed(lane, mint)
-    await lane.withdraw(key(mint), "slots are lost")
+    await lane.withdraw(mint_account_of(key(mint)), "slots are lost")
     answer = await get(client, f"/api/tokens/{mint}/holders")
     assert (answer["supply_raw"], answer["supply_source"]) == (str(10**6), "rpc")
     assert [each["supply_pct"] for each in answer["holders"]] == [None, None]
@@ -160,7 +160,7 @@ async def test_a_token_that_nobody_traded_has_holders_too(
     await lane.write(OLDS, token_data(key(mint), OLD, 7))
     await lane.list_largest(key(mint), [OLDS])
     await lane.write(key(mint), mint_data(28, 0))
-    await lane.cover(key(mint))
+    await lane.cover_mint(key(mint))
     answer = await get(client, f"/api/tokens/{mint}/holders")
     assert shown(answer) == [(text(OLD), "7")]
     assert (answer["holder_count"], answer["holders"][0]["supply_pct"]) == (1, 25)

@@ -179,7 +179,7 @@ async def test_interest_and_fees_of_token_2022(wallet, lane, ask):
     for mint, more in ((grows, rate), (scaled, scale + named)):
         data = mint_data(10**12, 6, extensions=more)
         await lane.write(mint, data, program=TOKEN_2022_PROGRAM)
-        await lane.cover(mint)
+        await lane.cover_mint(mint)
     await lane.cover(raw)
     answer = await ask.get(PATH.format(name), include_unverified=True)
     by_mint = {each["mint"]: each for each in answer["tokens"]}

@@ -120,7 +120,7 @@ async def prepared(make_books: Any, tape: Any) -> Prepared:
     await lane.own_sol(raw, 10**9)
     await lane.cover(raw)
     await lane.write(LP, mint_data(LP_RAW, 6))
-    await lane.cover(LP)
+    await lane.cover_mint(LP)
     for program in SHARE_PROGRAMS:
         await lane.cover(program)
     return Prepared(name, lane, books, coin)

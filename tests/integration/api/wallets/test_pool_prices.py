@@ -48,7 +48,7 @@ async def wallet(make_books: Any, tape: Any) -> tuple[str, AccountsLane, Any, st
     await lane.own_sol(raw, 10**9)
     await lane.cover(raw)
     await lane.write(POOL_MINT, mint_data(SUPPLY_RAW, 9))
-    await lane.cover(POOL_MINT)
+    await lane.cover_mint(POOL_MINT)
     await put_pool(lane, LAMPORTS)
     for program in SHARE_PROGRAMS:
         await lane.cover(program)

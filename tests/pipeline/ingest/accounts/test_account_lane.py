@@ -25,7 +25,13 @@ from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
 from schemas.proto.tape_pb2 import AccountVersion, Covered, SlotBatch
 from schemas.protocols.native_stake import STAKE
 from schemas.protocols.registry import KINDS
-from schemas.solana.addresses import STAKE_PROGRAM, SYSTEM_PROGRAM, TOKEN_PROGRAM, text
+from schemas.solana.addresses import (
+    METAPLEX_PROGRAM,
+    STAKE_PROGRAM,
+    SYSTEM_PROGRAM,
+    TOKEN_PROGRAM,
+    text,
+)
 from schemas.topics import SETTLED_ACCOUNTS
 from tests.support.exploring import examples
 
@@ -517,13 +523,15 @@ def test_the_account_least_recently_asked_for_leaves_and_passes_no_more():
         assert not tracked.ask_account(account, at_ms)
     assert not tracked.ask_account(ACCOUNT, 2)
     assert tracked.ask_account(OTHER, 3) == [STAKED]
-    assert tracked.forget_account(STAKED), "nobody keeps it"
+    tracked.forget_account(STAKED)
+    assert not tracked.keeps(STAKED)
     assert tracked.account_of(followed_of(STAKED)) is None
     assert not versions(made(selection, settled(7, token(WALLET, address=STAKED))))
     assert not made(selection, settled(8), followed(7, token(WALLET, address=STAKED))).covered
     tracked.ask_holders(MINT, 1)
     tracked.follow_largest(LARGEST, [ACCOUNT])
-    assert not tracked.forget_account(ACCOUNT), "it is among a mint's largest"
+    tracked.forget_account(ACCOUNT)
+    assert tracked.keeps(ACCOUNT), "it is among a mint's largest"
     assert list(versions(made(selection, settled(9, token(WALLET))))) == [ACCOUNT]
 
 
@@ -531,3 +539,31 @@ def test_another_process_follows_the_accounts_that_redis_names():
     tracked = Tracked(10, accounts=[(ACCOUNT, 5)])
     assert tracked.account_of(followed_of(ACCOUNT)) == ACCOUNT
     assert list(versions(made(Selection(tracked, GROUPS), settled(9, token(WALLET))))) == [ACCOUNT]
+
+
+def mint(address: bytes = MINT) -> Update:
+    return Update(address, TOKEN_PROGRAM, 1_461_600, bytes(44) + b"\6\1" + bytes(36), 1)
+
+
+def test_a_mint_passes_as_a_wallet_of_its_own_too():
+    """Its lamports are the wallet's; its token accounts are kept for the wallet alone."""
+    tracked = Tracked(10)
+    selection = Selection(tracked, GROUPS)
+    tracked.ask_mint(MINT, 1)
+    assert list(versions(made(selection, settled(7, mint(), token(MINT))))) == [MINT]
+    metadata = Update(STAKED, METAPLEX_PROGRAM, 9, b"\4" + WALLET + MINT + bytes(50), 1)
+    assert list(versions(made(selection, settled(8, metadata)))) == [STAKED]
+    tracked = Tracked(10, [(MINT, 1)])
+    selection = Selection(tracked, GROUPS)
+    assert [*versions(made(selection, settled(7, mint(), token(MINT))))] == [MINT, ACCOUNT]
+
+
+def test_an_account_goes_when_nobody_keeps_it_as_anything():
+    tracked = Tracked(10)
+    selection = Selection(tracked, GROUPS)
+    gone = Covered(kind=Covered.HOLDERS, address=MINT)
+    for kept in (tracked.wallets, tracked.mints, tracked.accounts):
+        kept.ask(MINT, 1)
+        assert not selection.lets_go(gone)
+        kept.discard(MINT)
+        assert selection.lets_go(gone)

@@ -34,10 +34,11 @@ from pipeline.ingest.accounts.service import FETCHES, AccountIngest
 from pipeline.ingest.accounts.tail import AccountTail
 from pipeline.ingest.accounts.takeover import Taken
 from pipeline.ingest.accounts.tracked import Tracked
-from pipeline.ingest.backfill import Block
+from pipeline.ingest.backfill import Block, Unavailable
 from schemas.proto.tape_pb2 import Covered, SlotBatch
 from schemas.protocols.registry import KINDS
 from schemas.solana.addresses import STAKE_PROGRAM, TOKEN_PROGRAM
+from tests.support.waiting import eventually_async
 
 WALLET, OTHER, MINT, ACCOUNT = (bytes([n]) * 32 for n in range(1, 5))
 ALL = Covered(kind=Covered.ALL, reason="slots were lost")
@@ -300,6 +301,31 @@ async def test_of_many_holes_a_few_blocks_are_fetched_at_a_time():
         await asyncio.sleep(0)
     assert most == FETCHES
     assert {least for _, least in asked.calls} == {*range(10, 40)}
+
+
+async def test_slots_that_cannot_be_had_are_withdrawn_once():
+    made, lane, _ = ingest(known=(of_wallet(5),))
+    reasons: list[tuple[int, str]] = []
+    withdraw = made._withdraw
+
+    class Blocks:
+        async def block(self, slot: int) -> Block:
+            if slot % 2:
+                raise Unavailable("it is too old")
+            return Block(slot, slot - 1, "h", 0, [])
+
+    def withdrawn(lost_to: int, reason: str) -> None:
+        reasons.append((lost_to, reason))
+        withdraw(lost_to, reason)
+
+    any_made: Any = made
+    any_made._blocks, any_made._withdraw = Blocks(), withdrawn
+    await made._carry_out(Hole(9, 72, "a stream stalls", is_lost=False))
+    await eventually_async(lambda: reasons)
+    await asyncio.sleep(0)
+    assert reasons == [(71, "slot 71 and 31 before: it is too old")]
+    await made._write(settled(80))
+    assert [*lane.slots[0].covered] == [ALL]
 
 
 @pytest.mark.parametrize(
