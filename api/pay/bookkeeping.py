@@ -303,6 +303,9 @@ class Books:
                     rows.append(await self._row(paid))
             except Unreadable as error:
                 lacking[each] = str(error)
+        for each in part:
+            if each not in lacking:
+                self._tries.pop(each.signature, None)
         await self._give_up(lacking)  # first: once later rows are there nothing lists them again
         return await self._book(rows)
 
@@ -314,7 +317,7 @@ class Books:
         known = {each.signature for each in self._unresolved}
         new = {each: cause for each, cause in lacking.items() if each.signature not in known}
         absent = [each.signature for each, cause in new.items() if cause == _ABSENT]
-        self._tries = Tally({each: self._tries[each] + 1 for each in absent})
+        self._tries.update(absent)
         for each in absent:
             if self._tries[each] < TRIES:
                 raise BooksClosed(f"the node lists {each} and does not have it")
@@ -326,6 +329,8 @@ class Books:
             )
         await self._insert(PAYMENTS_UNRESOLVED, self._notes(new, is_resolved=False))
         self._unresolved += new
+        for noted in new:
+            self._tries.pop(noted.signature, None)
         self._count_unresolved()
         UNREADABLE.inc(len(new) - len(absent))
         for listed, cause in new.items():

@@ -126,7 +126,9 @@ class Chain:
 
         Each is fetched, so the end is looked for at each, not at each page.
         """
-        oldest_slot = 0 if sight is None else sight.slot - _BEFORE_SIGHT_SLOTS
+        # A sight of later than the first attempt says nothing of when the payment was made.
+        is_early = sight is not None and sight.is_known
+        oldest_slot = sight.slot - _BEFORE_SIGHT_SLOTS if sight is not None and is_early else 0
         oldest_s = time.time() - _LOOKED_BACK_S
         before: dict[str, str] = {}
         for _ in range(_MOST_PAGES):

@@ -287,20 +287,13 @@ class Door:
                 return
         # From here on the payment may be settled although this request ends without an answer.
         scope["state"][CUT_SHORT] = _unsettled()
-        if state == "claimed":
-            outcome = await self._settled(claim, self._settlement.first(paid, url, claim.sight))
-            if isinstance(outcome, Unknown):  # its answer is kept for an hour
-                self._failures.refused(_address(scope))
-        elif state == "stored":
-            was_early = monotonic() < self._unsettled_s.get(paid.id, -inf) + _RETRY_AFTER_S
-            if claim.sight is None:  # the node was away; it begins to count now
-                await claim.see(await self._settlement.sight(paid))
-            outcome = await self._settled(claim, self._settlement.again(paid, url, claim.sight))
-            if isinstance(outcome, Unknown) and was_early:  # a look asks the node for much
-                self._failures.refused(_address(scope))
-        else:
-            outcome = Settled(claim.settlement or {})
+        outcome = (
+            Settled(claim.settlement or {})
+            if state == "settled"
+            else await self._settle(claim, paid, url, _address(scope), is_first=state == "claimed")
+        )
         if isinstance(outcome, Failed):
+            self._unsettled_s.pop(paid.id, None)
             self._failures.refused(_address(scope))
             failed = self._challenge(f"settlement failed: {outcome.reason}", fee_payer, url)
             failed.raw_headers += _settlement_headers(outcome.response, paid)
@@ -308,7 +301,6 @@ class Door:
             return
         if not isinstance(outcome, Settled):
             metrics.FAILURES.labels("unknown").inc()
-            self._unsettled_s[paid.id] = monotonic()
             raise _unsettled()
         answer = claim.answer
         assert answer is not None, "stored before it is settled"
@@ -319,6 +311,35 @@ class Door:
         await send({"type": "http.response.body", "body": answer.body})
         if not gone:
             await claim.deliver()
+            self._unsettled_s.pop(paid.id, None)
+
+    async def _settle(
+        self, claim: Claim, paid: Payment, url: str, address: str, *, is_first: bool
+    ) -> Outcome:
+        """Settle a payment whose answer is stored, or find out if it was.
+
+        While that is not known, the first attempt counts for the address, as its answer is kept for
+        an hour; and each repeat that does not wait for its time, as a look asks the node for much.
+        """
+        retry_at_s = self._unsettled_s.get(paid.id, -inf) + _RETRY_AFTER_S
+        counts = is_first or monotonic() < retry_at_s
+
+        def unknown() -> None:
+            self._unsettled_s[paid.id] = monotonic()
+            if counts:
+                self._failures.refused(address)
+
+        try:
+            if not is_first and claim.sight is None:  # the node was away; it begins to count now
+                await claim.see(await self._settlement.sight(paid))
+            settle = self._settlement.first if is_first else self._settlement.again
+            outcome = await self._settled(claim, settle(paid, url, claim.sight))
+        except asyncio.CancelledError:  # too late, and the look goes on
+            unknown()
+            raise
+        if isinstance(outcome, Unknown):
+            unknown()
+        return outcome
 
     async def _make(
         self, claim: Claim, paid: Payment, inner: Scope, body: bytes, url: str, fee_payer: str

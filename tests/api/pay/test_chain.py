@@ -208,3 +208,12 @@ async def test_an_answer_that_cannot_be_read_decides_nothing(method: str, answer
     node.answers[method] = answer
     with pytest.raises(NodeAway):
         await found(node, wanted)
+
+
+async def test_a_sight_of_long_after_the_payment_hides_it_from_no_look() -> None:
+    """The node was away at the first attempt: what it knows is of the first repeat."""
+    wanted, wire = payment()
+    node = Node()
+    signature = node.add(wire)
+    late = Sight(SLOT + 10 * UNSEEN_SLOTS, is_known=False)
+    assert await found(node, wanted, late, SLOT + 11 * UNSEEN_SLOTS) == (signature, None)
