@@ -452,3 +452,31 @@ async def test_a_list_goes_on_where_it_ended_or_not_at_all(monkeypatch: pytest.M
         assert await found.read() == 25
         assert [row[0] for row in rows] == node.signatures
         await found.close()
+
+
+async def test_a_gap_with_an_absent_transaction_closes_while_payments_arrive(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows: list[Row] = []
+    notes: list[Row] = []
+    node = Node(100, ACCOUNT)
+    known = node.signatures
+    async with serving(node.answer) as url:
+        node.signatures = known[:20]
+        of_account = books(url, rows, monkeypatch, notes)
+        assert await of_account.read() == 20
+        node.signatures, node.first = known[:60], 40  # it began anew from a snapshot
+        for _ in range(TRIES - 1):
+            with pytest.raises(BooksClosed):
+                await of_account.read()
+        assert await of_account.read() == 20
+        node.first, node.lacks = 0, {known[30]}
+        for looks in range(1, TRIES):
+            node.signatures = known[: 60 + looks]
+            with pytest.raises(BooksClosed, match="does not have it"):
+                await of_account.read()
+        node.signatures = known[: 60 + TRIES]
+        assert await of_account.read() == 20
+        assert [row[0] for row in rows if row[0] in known[20:40]] == [*known[20:30], *known[31:40]]
+        assert len(rows) == 60 + TRIES - 1
+        await of_account.close()
