@@ -590,7 +590,7 @@ def _no_facilitator(error: Exception) -> Problem:
     log.warning("facilitator does not answer", reason=str(error))
     return Problem(
         NO_FACILITATOR,
-        "The facilitator does not answer, so payments cannot be taken; nothing was paid. Retry in "
-        "2 s, or use an API key",
+        "The facilitator does not answer, so payments cannot be taken; this request paid nothing. "
+        "Retry in 2 s with the same payment, or use an API key",
         headers=_RETRY_AFTER,
     )
