@@ -256,12 +256,12 @@ class Ledger:
         return self._bounded([]) if len(self._slots) > self._max_slots else []
 
     def begun(self, slot: int, parent: int | None) -> list[Decision]:
-        """Take the node's word that it begins to execute a slot. It is never replayed."""
+        """Take the status that the node begins to execute a slot, which is never replayed."""
+        self._has_begun = True
         held = self._open(slot)
         if held is None:
             return []
         held.begun_connection = self._connection
-        self._has_begun = True
         if held.parent is None and parent is not None and parent < slot:
             held.parent = parent
         return self._bounded(self._advance([]))

@@ -74,7 +74,7 @@ class Coverage:
         )
 
     def stored_with(self, slot: int) -> list[bytes]:
-        """Return the programs that are covered for whoever applied the lane up to a slot."""
+        """Return the programs that are covered once the lane is applied up to a slot."""
         return [
             program
             for program in self._wanted

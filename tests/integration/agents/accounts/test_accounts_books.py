@@ -293,7 +293,7 @@ async def test_a_revision_changes_with_the_coverage_of_programs_and_nothing_else
     assert await revision(21, of(Covered.WALLET, ALICE, slot=20)) == found[-1]
     name = redis_keys.COVERED.make(tag=TAG, address=text(STAKE_PROGRAM))
     for slot, kind in enumerate((Covered.WALLET, Covered.HOLDERS), 22):
-        # Who asks for a program as a wallet or account does not cover the program's accounts.
+        # An ask for a program as a wallet or account does not cover the program's accounts.
         assert await revision(slot, of(kind, STAKE_PROGRAM, slot=20)) == found[-1]
         assert not await player.redis.exists(name)
     player.crash()
