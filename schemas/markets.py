@@ -155,6 +155,7 @@ def unpack_candles(data: bytes) -> list[Candle]:
 
 # Pools of a mint.
 
+POOL_FIELD: Final = b"pool:"  # and its address: the field of a pool in its token's market
 _POOL: Final = Struct("<B16s16s16s16sQQQQQB")
 SHORT_PREFIX: Final = 8  # bytes of a pool's address that earlier versions filed its traders under
 

@@ -1,14 +1,14 @@
 """Which tokens have a price that somebody could sell at.
 
 Such a token is verified: one knows what it is, somebody traded it of late, and its pools hold
-enough, or trade enough; or it is a share of a pool that holds as much. Money always is. What a
+enough money, or trade enough of it; or it is a share of a pool that holds as much. Money always is. What a
 wallet has of other tokens is in no sum, wherever it has them: anybody can make a token, trade it
 between two wallets at any price, and send it to anybody.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -16,7 +16,7 @@ from api.stores.caches import BoundedCache, now_s
 from api.stores.clients import Stores
 from api.tokens.reader import Token, Tokens
 from schemas.amounts import LAMPORTS
-from schemas.markets import QUARTERS_KEPT, unpack_head, window
+from schemas.markets import POOL_FIELD, QUARTERS_KEPT, unpack_head, unpack_pool, window
 from schemas.money import MONEY
 from schemas.redis_keys import MARKET, mint_tag
 
@@ -37,8 +37,8 @@ class Backing:
     async def of_markets(self, tokens: Tokens, mints: Iterable[str]) -> frozenset[str]:
         """Return which mints have a market that backs their price; raises Problem.
 
-        It costs a trip where pools do not disclose enough liquidity and the volume of a day was not
-        read lately.
+        It costs two trips where pools do not disclose enough liquidity and the volume of a day was
+        not read lately.
         """
         backed = set[str]()
         doubtful: list[str] = []
@@ -84,18 +84,43 @@ class Backing:
                 enough.add(mint)
         if not unread:
             return enough
-        series = await self._stores.ask(
-            [("HGET", MARKET.make(tag=mint_tag(mint), mint=mint), "quarters") for mint in unread]
-        )
-        for mint, quarters in zip(unread, series, strict=True):
-            lamports = 0
-            if quarters:
-                day = window(quarters, tokens.now_ms // 60_000, QUARTERS_KEPT)
-                lamports = day.buy_lamports + day.sell_lamports
-            self._traded.put(mint, (now_s(), lamports >= LEAST_VOLUME_LAMPORTS))
-            if lamports >= LEAST_VOLUME_LAMPORTS:
+        for mint, is_enough in (await self._trades_enough(unread, tokens.now_ms)).items():
+            self._traded.put(mint, (now_s(), is_enough))
+            if is_enough:
                 enough.add(mint)
         return enough
+
+    async def _trades_enough(self, mints: Sequence[str], now_ms: int) -> dict[str, bool]:
+        """Return of each token whether its pools quoted in money traded enough in a day.
+
+        Any other quote is worth what one small trade says, and so is a volume in it.
+        """
+        keys = [MARKET.make(tag=mint_tag(mint), mint=mint) for mint in mints]
+        found = await self._stores.ask(
+            [command for key in keys for command in (("HGET", key, "quarters"), ("HKEYS", key))]
+        )
+        asked: dict[str, tuple[str, list[bytes]]] = {}
+        for mint, key, quarters, names in zip(mints, keys, found[::2], found[1::2], strict=True):
+            of_pools = [name for name in names if name.startswith(POOL_FIELD)]
+            if (
+                of_pools
+                and quarters
+                and _traded_lamports(quarters, now_ms) >= LEAST_VOLUME_LAMPORTS
+            ):
+                asked[mint] = key, of_pools
+        pools = await self._stores.ask([("HMGET", key, *names) for key, names in asked.values()])
+        in_money = dict.fromkeys(mints, 0)
+        for mint, values in zip(asked, pools, strict=True):
+            for packed in filter(None, values):  # one may have left in between
+                facts, quarters = unpack_pool(packed)
+                if facts.quote_mint in MONEY:
+                    in_money[mint] += _traded_lamports(quarters, now_ms)
+        return {mint: traded >= LEAST_VOLUME_LAMPORTS for mint, traded in in_money.items()}
+
+
+def _traded_lamports(quarters: bytes, now_ms: int) -> int:
+    day = window(quarters, now_ms // 60_000, QUARTERS_KEPT)
+    return day.buy_lamports + day.sell_lamports
 
 
 def _is_known(token: Token) -> bool:

@@ -19,6 +19,7 @@ from api.tokens.mint_accounts import SuppliedTokens, mint_account, mint_reason
 from api.tokens.reader import SOL_MINT, Token, TokenReader, Tokens, unknown_token
 from schemas.amounts import human, sol, text, usd
 from schemas.markets import (
+    POOL_FIELD,
     PRICE_SCALE,
     QUARTERS_KEPT,
     PoolFacts,
@@ -33,7 +34,6 @@ from schemas.redis_keys import MARKET, mint_tag
 
 DAY_MIN: Final = QUARTERS_KEPT
 MAX_POOLS: Final = 64
-_POOL: Final = b"pool:"
 
 
 async def token(
@@ -254,19 +254,19 @@ async def _read_pools(stores: Stores, found: Token) -> list[_Pool]:
     if found.cold_slot is not None:
         cold = (await read_cold(stores, {found.mint: found.cold_slot})).get(found.mint)
         packed = {
-            name[len(_POOL) :].decode(): value
+            name[len(POOL_FIELD) :].decode(): value
             for name, value in (cold.fields if cold else {}).items()
-            if name.startswith(_POOL)
+            if name.startswith(POOL_FIELD)
         }
     else:
         key = MARKET.make(tag=mint_tag(found.mint), mint=found.mint)
         (fields,) = await stores.ask([("HKEYS", key)])
-        names = [name for name in fields if name.startswith(_POOL)]
+        names = [name for name in fields if name.startswith(POOL_FIELD)]
         if not names:
             return []
         (values,) = await stores.ask([("HMGET", key, *names)])
         packed = {
-            name[len(_POOL) :].decode(): value
+            name[len(POOL_FIELD) :].decode(): value
             for name, value in zip(names, values, strict=True)
             if value  # it may have left in between
         }

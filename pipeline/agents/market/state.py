@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 import orjson
 
@@ -13,6 +13,7 @@ from pipeline.domain.price import MintPrice
 from pipeline.domain.rolling import oldest_score
 from schemas.markets import (
     EXACT_BELOW,
+    POOL_FIELD,
     check_series,
     exact_field,
     pack_account,
@@ -28,8 +29,6 @@ from schemas.redis_keys import ACCOUNTS, HOLDERS, MARKET, METADATA, TRADERS
 from schemas.solana.addresses import key as raw
 
 Command = tuple[Any, ...]
-
-_POOL: Final = b"pool:"
 
 
 def restore(mint: str, fields: Mapping[bytes, bytes]) -> MintMarket:
@@ -54,8 +53,8 @@ def restore(mint: str, fields: Mapping[bytes, bytes]) -> MintMarket:
         market.minutes.data = bytearray(check_series(fields[b"minutes"]))
         market.quarters.data = bytearray(check_series(fields[b"quarters"]))
     for name, value in fields.items():
-        if name.startswith(_POOL):
-            address = name[len(_POOL) :].decode()
+        if name.startswith(POOL_FIELD):
+            address = name[len(POOL_FIELD) :].decode()
             facts, series = unpack_pool(value)
             market.pools[address] = Pool(address, facts, check_series(series))
     return market
@@ -88,13 +87,13 @@ def _of_market(tag: str, market: MintMarket) -> list[Command]:
         market.traded = False
     for address in sorted(market.changed_pools):
         pool = market.pools[address]
-        parts += (_POOL + address.encode(), pack_pool(pool.facts, pool.quarters.data))
+        parts += (POOL_FIELD + address.encode(), pack_pool(pool.facts, pool.quarters.data))
     market.changed_pools.clear()
     written: list[Command] = [tuple(parts)]
     if is_new:
         written.append(("PERSIST", METADATA.make(tag=tag, mint=market.mint)))
     if market.dropped_pools:
-        names = [_POOL + address.encode() for address in sorted(market.dropped_pools)]
+        names = [POOL_FIELD + address.encode() for address in sorted(market.dropped_pools)]
         written.append(("HDEL", key, *names))
         market.dropped_pools.clear()
     return written

@@ -23,7 +23,7 @@ from pipeline.agents.pnl.store import Store
 from pipeline.agents.settled.quarantine import read_quarantine
 from pipeline.sinks.clickhouse import ClickHouseSink
 from pipeline.sinks.redis import Watermark, commit, read_watermark
-from schemas.markets import BUCKET, Head, pack_head
+from schemas.markets import BUCKET, Head, PoolFacts, pack_head, pack_pool
 from schemas.money import USDC, WSOL
 from schemas.prices import LastPrice
 from schemas.proto.tape_pb2 import BUY, SELL, SlotBatch
@@ -214,10 +214,14 @@ class Books:
         name: str = "Coin",
         liquidity_sol: int | None = 1_000,
         volume_sol: int = 1,
+        volume_in_tokens_sol: int = 0,
         now_ms: int = T0_MS,
         time_ms: int | None = None,
     ) -> None:
-        """Store what is known of a token: name, 6 decimals, its price and the pool of that."""
+        """Store what is known of a token: name, 6 decimals, its price and the pool of that.
+
+        Beside the pool quoted in SOL there is one quoted in another token.
+        """
         tag, pool = mint_tag(mint), encode(b"p" * 32)
         about = {
             "status": "found",
@@ -238,9 +242,18 @@ class Books:
             price = LastPrice(price_sol, price_sol * SOL_USD, time_ms or now_ms, 4990, pool)
             await self.redis.hset(PRICE.make(tag=tag, mint=mint), mapping=price.to_hash())
             head = Head(liquidity_lamports=liquidity_sol and liquidity_sol * 10**9)
-            traded = (now_ms // 60_000 - 30, 1, 0, 1, 0, volume_sol * 10**9, *(0,) * 7)
-            market = {"head": pack_head(head, []), "quarters": BUCKET.pack(*traded)}
+            volumes = {pool: volume_sol, encode(b"q" * 32): volume_in_tokens_sol}
+            series = {of: _half_an_hour_ago(now_ms, sol) for of, sol in volumes.items()}
+            market = {"head": pack_head(head, [])}
+            market["quarters"] = _half_an_hour_ago(now_ms, sum(volumes.values()))
+            for of, quote in zip(volumes, (WSOL, encode(b"Q" * 32)), strict=True):
+                facts = PoolFacts("pumpswap", quote_mint=quote)
+                market[f"pool:{of}"] = pack_pool(facts, series[of])
             await self.redis.hset(MARKET.make(tag=tag, mint=mint), mapping=market)
+
+
+def _half_an_hour_ago(now_ms: int, sol: int) -> bytes:
+    return BUCKET.pack(now_ms // 60_000 - 30, 1, 0, 1, 0, sol * 10**9, *(0,) * 7)
 
 
 def _watermark(partition: int) -> str:

@@ -62,7 +62,7 @@ async def wallet(make_books, tape):
     await books.market(coin, 0.02)
     await books.market(tiny, 1e-4, liquidity_sol=None, volume_sol=100)
     await books.market(unnamed, 0.5, name="")
-    await books.market(shallow, 3.0, liquidity_sol=9, volume_sol=99)
+    await books.market(shallow, 3.0, liquidity_sol=9, volume_sol=99, volume_in_tokens_sol=9_999)
     await books.market(unpriced, None)
     await priced_sol(books, 1_763_700_000_000)
     return name, books, (coin, tiny, unnamed, shallow, unpriced), made
