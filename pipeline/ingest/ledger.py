@@ -18,6 +18,10 @@ the order in which they must be carried out.
   and never replays, or if its child and grandchild were begun before: then it was frozen by then.
   The child alone would do; one generation more allows for a beginning that was not heard of.
   Where nothing has begun yet, what is final had been executed before, with its ancestors.
+- A leader may make two blocks of one slot, and a node may exchange the one for the other while
+  nobody listens. A whole slot has the transactions of the connection that carried it whole, no
+  others. Where another block's meta comes, that one counts; if one connection brings both metas,
+  nothing says whose its transactions are, and the block is fetched.
 - Without a log to continue, the tape starts with the first confirmed slot known whole.
 - Canonical slots leave in ascending order, each once. One that is not whole is waited for
   during `patience` further confirmed slots, then `Missing` asks for it; an answer is `fetched`
@@ -141,9 +145,21 @@ class _Slot:
     replay_connection: int | None = None  # the last one that replays from here, and had the meta
     begun_connection: int | None = None  # on which the node said that it begins to execute it
     whole_connection: int | None = None  # which is known to have carried all of it
+    is_mixed: bool = False  # a connection brought two blocks
     fetched: bool = False
     touched: bool = False  # something of it was seen that may have been published
     transactions: dict[bytes, Transaction] = field(default_factory=dict)
+    carried: dict[int, set[bytes]] = field(default_factory=dict)  # connection -> signatures
+
+    def exchanged(self) -> None:
+        """Forget what was known of another block of this slot, but for its transactions."""
+        self.meta_connection = self.replay_connection = self.whole_connection = None
+
+    def drop_others(self) -> None:
+        """Leave the transactions of the connection that carried all of it."""
+        if self.whole_connection is not None and not self.fetched:
+            for signature in self.transactions.keys() - self.carried.get(self.whole_connection, ()):
+                del self.transactions[signature]
 
     def counts(self) -> Counts:
         held = self.transactions.values()
@@ -238,7 +254,10 @@ class Ledger:
         """Say whether a transaction is worth decoding."""
         held = self._slots.get(slot)
         if held is not None:
-            return Novelty.DUPLICATE if signature in held.transactions else Novelty.NEW
+            if signature in held.transactions:
+                return Novelty.DUPLICATE
+            # What RPC has of a block is all of it: others are of another block.
+            return Novelty.STALE if held.fetched else Novelty.NEW
         if self.settled is None or slot > self.settled:
             return Novelty.NEW
         past = self._past.get(slot)
@@ -253,7 +272,14 @@ class Ledger:
             return []
         held.touched = True
         held.transactions.setdefault(transaction.signature, transaction)
+        held.carried.setdefault(self._connection, set()).add(transaction.signature)
         return self._bounded([]) if len(self._slots) > self._max_slots else []
+
+    def duplicate(self, slot: int, signature: bytes) -> None:
+        """Take a transaction that `novelty` called a duplicate: this connection carries it too."""
+        held = self._slots.get(slot)
+        if held is not None:
+            held.carried.setdefault(self._connection, set()).add(signature)
 
     def begun(self, slot: int, parent: int | None) -> list[Decision]:
         """Take the status that the node begins to execute a slot, which is never replayed."""
@@ -297,12 +323,19 @@ class Ledger:
         if held is None:
             return []
         decisions: list[Decision] = []
+        if held.fetched and held.blockhash != blockhash:
+            return decisions
+        is_first = held.meta_connection is None
+        if not is_first and held.blockhash != blockhash:
+            held.is_mixed |= self._connection in (held.meta_connection, held.replay_connection)
+            held.exchanged()
         held.parent = parent if parent < slot else None  # no slot descends from itself
         held.blockhash, held.block_time_ms = blockhash, block_time_ms
         held.touched = True
         if held.meta_connection is None:
             held.meta_connection = self._connection
             held.is_meta_of_replay = self._from_slot is not None
+        if is_first:
             decisions.append(Processed(slot, parent, block_time_ms, held.counts()))
         if self._from_slot is not None and slot >= self._from_slot:
             held.replay_connection = self._connection
@@ -392,7 +425,7 @@ class Ledger:
 
     def _is_whole(self, slot: int) -> bool:
         held = self._slots.get(slot)
-        if held is None:
+        if held is None or (held.is_mixed and not held.fetched):
             return False
         if held.whole_connection is None:
             if self._is_replayed(slot, held):
@@ -503,6 +536,7 @@ class Ledger:
         self, slot: int, held: _Slot, decisions: list[Decision], *, complete: bool
     ) -> None:
         self._block_time_ms = held.block_time_ms or self._block_time_ms
+        held.drop_others()
         counts = held.counts()
         decisions.append(
             Settled(

@@ -244,7 +244,9 @@ class Ingest:
         novelty = self._ledger.novelty(slot, info.signature)
         _NOVELTY[novelty].inc()
         if novelty is not Novelty.NEW:
-            if novelty is Novelty.LATE:
+            if novelty is Novelty.DUPLICATE:
+                self._ledger.duplicate(slot, info.signature)
+            elif novelty is Novelty.LATE:
                 log.warning("transaction after its slot was settled", slot=slot)
             return
         decoded = decode_update(info, slot, created_ms)

@@ -132,9 +132,12 @@ class Tape:
         block = self.world.blocks[update.slot]
         if update.kind == "transaction":
             transaction = block.transactions[update.index]
-            if self.ledger.novelty(update.slot, transaction.signature) is Novelty.NEW:
+            novelty = self.ledger.novelty(update.slot, transaction.signature)
+            if novelty is Novelty.NEW:
                 self.accepted.add((update.slot, transaction.signature))
                 self.keep(self.ledger.transaction(update.slot, transaction))
+            elif novelty is Novelty.DUPLICATE:
+                self.ledger.duplicate(update.slot, transaction.signature)
         elif update.kind == "meta":
             self.keep(
                 self.ledger.block_meta(
@@ -560,3 +563,69 @@ def test_a_slot_is_replayed_whole_where_its_heirs_had_begun_before() -> None:
     missing = [each for each in decisions if isinstance(each, Missing)]
     assert missing == [Missing(12, 12), Missing(13, 13)]
     assert [each.slot for each in decisions if isinstance(each, Settled)] == [*range(10, 18)]
+
+
+def carry(ledger: Ledger, slot: int, blockhash: str, *names: bytes) -> list[Decision]:
+    """Bring a block of a slot: its transactions, then its meta."""
+    for name in names:
+        if ledger.novelty(slot, name) is Novelty.NEW:
+            ledger.transaction(slot, Transaction(0, name, [event(slot, 0, 0)]))
+        elif ledger.novelty(slot, name) is Novelty.DUPLICATE:
+            ledger.duplicate(slot, name)
+    return ledger.block_meta(slot, slot - 1, blockhash, 1)
+
+
+def signatures(decisions: list[Decision]) -> list[set[bytes]]:
+    settled = [each for each in decisions if isinstance(each, Settled)]
+    assert all(each.complete for each in settled)
+    return [{of.signature for of in each.transactions} for each in settled]
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_a_block_that_was_exchanged_between_connections_leaves_nothing(is_whole: bool) -> None:
+    """Whether the meta of the first block came before the connection broke, or did not."""
+    ledger = Ledger(settled=9)
+    ledger.connected(from_slot=10)
+    if is_whole:
+        carry(ledger, 10, "first", b"of both", b"of the first")
+    else:
+        ledger.transaction(10, Transaction(0, b"of both", []))
+        ledger.transaction(10, Transaction(1, b"of the first", []))
+    ledger.connected(from_slot=10)
+    processed = carry(ledger, 10, "second", b"of both", b"of the second")
+    assert len(processed) == (not is_whole)
+    (settled,) = ledger.status(10, 9, Status.CONFIRMED)
+    assert isinstance(settled, Settled)
+    assert settled.blockhash == "second"
+    assert signatures([settled]) == [{b"of both", b"of the second"}]
+    assert settled.counts.transactions == 2
+
+
+def test_what_is_whole_stays_when_a_later_connection_breaks_within() -> None:
+    ledger = Ledger(settled=9)
+    ledger.connected(from_slot=10)
+    carry(ledger, 10, "hash", b"one", b"two")
+    ledger.connected(from_slot=10)
+    ledger.duplicate(10, b"one")
+    assert signatures(ledger.status(10, 9, Status.CONFIRMED)) == [{b"one", b"two"}]
+
+
+def test_two_blocks_of_a_slot_on_one_connection_are_fetched() -> None:
+    ledger = Ledger(settled=9, patience=0)
+    ledger.connected(from_slot=10)
+    carry(ledger, 10, "first", b"of the first")
+    carry(ledger, 10, "second", b"of the second")
+    assert ledger.status(10, 9, Status.CONFIRMED) == [Missing(10, 10)]
+    right = [Transaction(0, b"of the second", [])]
+    (settled,) = ledger.fetched(10, 9, "second", 1, right)
+    assert signatures([settled]) == [{b"of the second"}]
+
+
+def test_nothing_is_added_to_a_block_that_was_fetched() -> None:
+    ledger = Ledger(settled=9)
+    ledger.connected(from_slot=None)
+    ledger.fetched(11, 10, "right", 1, [Transaction(0, b"right", [])])
+    assert ledger.novelty(11, b"wrong") is Novelty.STALE
+    assert ledger.block_meta(11, 9, "wrong", 2) == []
+    ledger.fetched(10, 9, "below", 1, [])
+    assert ledger.settled == 11
