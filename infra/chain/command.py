@@ -390,7 +390,8 @@ def record(
 
     What the endpoint at URL sends goes into a new compressed FILE, which
     `soltape chain recorded FILE` replays. GEYSER_X_TOKEN is sent if it is set. A broken stream
-    is taken up again where it ended. Ctrl-C ends the recording and closes the file.
+    is taken up again where it ended; of the slot that the node executes at that moment, FILE
+    lacks the first part. Ctrl-C ends the recording and closes the file.
     """
     try:
         soltape_settings.check_url(url, ("http", "https"), path=False)
