@@ -42,10 +42,11 @@ class Services:
         accounts = AccountsReader(self.stores)
         pools = PoolPrices(self.stores, reader, accounts)
         backing = Backing(self.stores)
+        verified = registry.verified_markets(settings.verified_markets)
         positions = Positions(
             accounts,
             ByMint(self.stores, accounts),
-            PriceReader(reader, MintReader(self.stores), pools, backing),
+            PriceReader(reader, MintReader(self.stores), pools, backing, verified),
             RewardsReader(self.stores, self._following),
             self._following,
         )

@@ -186,7 +186,16 @@ def _check_slugs(text: str) -> str:
     return text
 
 
+def _check_addresses(text: str) -> str:
+    from schemas.solana.addresses import check  # it loads much, which few commands need
+
+    for each in filter(None, map(str.strip, text.split(","))):
+        check(each)
+    return text
+
+
 Slugs = Annotated[str, AfterValidator(_check_slugs)]
+AddressList = Annotated[str, AfterValidator(_check_addresses)]
 AccountGroups = Annotated[str, AfterValidator(_check_groups)]
 
 
@@ -429,6 +438,9 @@ class Settings(BaseSettings):
     )
     protocols: Slugs = Field(
         "", description="paths of protocols, renamed or switched off: `p10=flash,p13=-`"
+    )
+    verified_markets: AddressList = Field(
+        "", description="markets that anybody could open, and that count nevertheless, by address"
     )
     metadata_fetch: bool = Field(
         True, description="whether the API fetches what the URIs of tokens' metadata say"

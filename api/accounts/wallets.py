@@ -110,7 +110,7 @@ class WalletAccountsReader:
         size = 1 + len(_TAGS)
         doubts: list[NotCovered | None] = []
         room = MOST_AT_ONCE
-        for at in range(0, len(answers), size):
+        for wallet, at in zip(wallets, range(0, len(answers), size), strict=True):
             (slot, reason), *counts = answers[at : at + size]
             if wallet in _NO_WALLETS:
                 doubts.append(NotCovered(FollowState.NOT_FOLLOWED))

@@ -27,14 +27,21 @@ class Prices(NamedTuple):
     decimals: Mapping[str, int]  # of mints, as their accounts say, where nothing else does
     unknown: Sequence[str] = ()  # mints whose decimals a price lacks
     vaults: Sequence[bytes] = ()  # of pools that prices come from: known while they are asked for
+    markets: frozenset[bytes] = frozenset()  # verified, of those that anybody can open
 
 
 class PriceReader:
     """Reads prices, for all requests of a process. Raises Problem."""
 
     def __init__(
-        self, tokens: TokenReader, mints: MintReader, pools: PoolPrices, backing: Backing
+        self,
+        tokens: TokenReader,
+        mints: MintReader,
+        pools: PoolPrices,
+        backing: Backing,
+        verified_markets: frozenset[bytes] = frozenset(),
     ) -> None:
+        self._markets = verified_markets
         self._tokens = tokens
         self._mints = mints
         self._pools = pools
@@ -51,7 +58,7 @@ class PriceReader:
             if not _is_priced(token := tokens.get(mint)) and mint not in MONEY
         }
         if not unpriced:
-            return Prices(tokens, verified, {})
+            return Prices(tokens, verified, {}, markets=self._markets)
         lacking = [mint for mint, places in unpriced.items() if places is None]
         found: dict[str, int] = {}
         if lacking:
@@ -62,7 +69,7 @@ class PriceReader:
         vaults = await self._pools.price(tokens, unpriced)
         verified |= await self._backing.of_pools(tokens, unpriced)
         unknown = [mint for mint in lacking if mint not in found]
-        return Prices(tokens, verified, found, unknown, vaults)
+        return Prices(tokens, verified, found, unknown, vaults, self._markets)
 
 
 def _is_priced(token: Token | None) -> bool:

@@ -7,6 +7,9 @@ not all known is null: an unknown amount, or a debt without a price, which would
 Beside a debt so is the value where something that it is owed against has no price: what is left of
 it would be a loss. So are the sums of a position that lacks an account: what it has there is in
 none of its lines.
+
+A market that anybody can open has its opener's prices and rates: what is in one counts where the
+market is verified. An unknown amount of what would not count anyway makes nothing unknown.
 """
 
 from __future__ import annotations
@@ -35,6 +38,7 @@ from schemas.solana.addresses import text as address_text
 
 _MOST_MICROS = 1 << 256  # a worth above it is the price's mistake, and no number in JSON
 
+_OPEN_MARKET: Final = "sums: its market is not verified; who opened it sets its prices and rates"
 _PARTIAL: Final = "sums: an account that the position needs is not known, and what it has there"
 
 # To look a member of an enumeration up, or its `value`, takes as long as to make an asset.
@@ -58,14 +62,17 @@ def record(
     rewards: int | None = None
     unknown = set[Role]()  # of which an amount, or a debt's price, is not known
     is_unpriced = False  # something that it has, but for rewards
+    counts = not position.open_markets or prices.markets.issuperset(position.open_markets)
     for asset in position.assets:
-        answer, micros = _asset(asset, prices)
+        answer, micros = _asset(asset, prices, counts)
         assets.append(answer)
         role = asset.role
+        if not counts:
+            continue
         if micros is None:
-            if asset.amount_raw is None or (role is _BORROW and asset.amount_raw != 0):
+            if _is_unknown(answer):
                 unknown.add(role if role in (_BORROW, _REWARD) else _SUPPLY)
-            elif role is not _REWARD and asset.amount_raw:
+            elif role is not _REWARD and asset.amount_raw != 0:
                 is_unpriced = True
         elif role is _BORROW:
             borrowed = micros if borrowed is None else borrowed + micros
@@ -73,7 +80,7 @@ def record(
             rewards = micros if rewards is None else rewards + micros
         else:
             supplied = micros if supplied is None else supplied + micros
-    if unknown or position.missing:
+    if unknown or (position.missing and counts):
         supplied = None if _SUPPLY in unknown or position.missing else supplied
         borrowed = None if _BORROW in unknown or position.missing else borrowed
         rewards = None if _REWARD in unknown or position.missing else rewards
@@ -107,9 +114,9 @@ def record(
         "voting": None if position.voting is None else voting_answer(position.voting),
         "points": [points_answer(each) for each in position.points] if position.points else [],
         "unsupported_fields": (
-            [*position.unsupported_fields, _PARTIAL]
-            if position.missing
-            else [*position.unsupported_fields]
+            [*position.unsupported_fields]
+            if counts and not position.missing
+            else [*position.unsupported_fields, _PARTIAL if counts else _OPEN_MARKET]
         ),
     }
 
@@ -120,20 +127,29 @@ def has_unknown(position: PositionRecord) -> bool:
         return False  # then it is known, and most are
     if _PARTIAL in position["unsupported_fields"]:
         return True
+    if _OPEN_MARKET in position["unsupported_fields"]:
+        return False
     is_unpriced = False
     for each in position["assets"]:
-        raw = each["amount_raw"]
-        if raw is None:
-            return True
-        if each["value_usd_micros"] is None and raw != "0":
-            if each["role"] == "borrow":
+        if each["value_usd_micros"] is None:
+            if _is_unknown(each):
                 return True
-            is_unpriced = is_unpriced or each["role"] != "reward"
+            is_unpriced |= each["amount_raw"] != "0" and each["role"] != "reward"
     return is_unpriced and position["borrowed_usd_micros"] not in (None, "0")
 
 
-def _asset(asset: Asset, prices: Prices) -> tuple[AssetAnswer, int | None]:
-    """Return an asset as it is answered, and its worth in millionths of a dollar."""
+def _is_unknown(unvalued: AssetAnswer) -> bool:
+    """Return whether an asset without a worth may have one that is not known."""
+    if unvalued["role"] == "borrow":
+        return unvalued["amount_raw"] != "0"
+    return unvalued["amount_raw"] is None and unvalued["is_verified"]
+
+
+def _asset(asset: Asset, prices: Prices, counts: bool) -> tuple[AssetAnswer, int | None]:
+    """Return an asset as it is answered, and its worth in millionths of a dollar.
+
+    `counts`: the market it is in is verified, or nobody but the protocol can open one.
+    """
     # A hundred assets are in a large answer: each call here is half a per cent of it.
     mint, raw, decimals, symbol = address_text(asset.mint), asset.amount_raw, asset.decimals, None
     token = prices.tokens.by_mint.get(mint)
@@ -144,9 +160,11 @@ def _asset(asset: Asset, prices: Prices) -> tuple[AssetAnswer, int | None]:
             decimals = about["decimals"]
     if decimals is None:
         decimals = prices.decimals.get(mint)
-    is_verified = mint in prices.verified
+    is_verified = mint in prices.verified and counts
     ours = None if token is None else token.price
     price_usd, source, micros = _priced(asset, token, decimals, is_verified)
+    if not counts:
+        micros = None
     answer: AssetAnswer = {
         "role": asset.role._value_,
         "mint": mint,
@@ -156,7 +174,7 @@ def _asset(asset: Asset, prices: Prices) -> tuple[AssetAnswer, int | None]:
         "price_usd": price_usd,
         "price_source": source,
         "price_slot": None if ours is None or source in _NOT_OURS else ours.slot,
-        "is_verified": is_verified or source == "protocol",
+        "is_verified": counts and (is_verified or source == "protocol"),
         "value_usd_micros": None if micros is None else str(micros),
         "value_usd": None if micros is None else micros / MICROS,
     }

@@ -1,9 +1,9 @@
 """Which tokens have a price that somebody could sell at.
 
 Such a token is verified: one knows what it is, somebody traded it of late, and its pools hold
-enough money, or trade enough of it; or it is a share of a pool that holds as much. Money always is. What a
-wallet has of other tokens is in no sum, wherever it has them: anybody can make a token, trade it
-between two wallets at any price, and send it to anybody.
+enough money, or trade enough of it; or it is a share of a pool that holds as much. Money always
+is. What a wallet has of other tokens is in no sum, wherever it has them: anybody can make a token,
+trade it between two wallets at any price, and send it to anybody.
 """
 
 from __future__ import annotations

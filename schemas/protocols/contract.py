@@ -242,6 +242,11 @@ class Position:
     assets: list[Asset] = field(default_factory=list)
     stands_for: dict[bytes, int] = field(default_factory=dict)
     """Tokens of the wallet that the position is the meaning of: mint -> raw amount."""
+    open_markets: list[bytes] = field(default_factory=list)
+    """Markets that anybody can open, by whose prices, rates or interest its figures are made.
+
+    The position counts where all of them are verified (`Protocol.verified_markets`).
+    """
     missing: list[bytes] = field(default_factory=list)  # accounts it needs that do not exist
     reference_slot: int | None = None  # the oldest of the other accounts it was computed from
     stake: Stake | None = None
@@ -354,6 +359,8 @@ class Protocol:
     read: Callable[[Held, World], Reading] | None = None  # raises Unreadable
     identified: Literal["certain", "likely", "guess"] = "certain"
     unsupported_fields: tuple[str, ...] = ()
+    verified_markets: frozenset[bytes] = frozenset()
+    """Of markets that anybody can open, those known to be the protocol's own or widely used."""
     reads_tokens: bool = False
     """A wallet's tokens lead to its positions: by an NFT, LP or share token."""
     reads_derived: bool = False

@@ -21,7 +21,7 @@ from schemas.protocols.contract import (
     Protocol,
     Unreadable,
 )
-from schemas.solana.addresses import text
+from schemas.solana.addresses import key, text
 
 
 class Conflict(ValueError):
@@ -112,6 +112,12 @@ def shipped(stored: str, protocols: Iterable[Protocol]) -> dict[str, Protocol]:
 
 
 SLUGS: Final = shipped(files("schemas.protocols").joinpath("slugs.toml").read_text(), ALL)
+
+
+def verified_markets(also: str) -> frozenset[bytes]:
+    """Return all protocols' verified markets, and an operator's: addresses with commas between."""
+    added = frozenset(key(each.strip()) for each in also.split(",") if each.strip())
+    return added.union(*(each.verified_markets for each in ALL))
 
 
 def served(changes: str) -> dict[str, Protocol]:

@@ -250,7 +250,7 @@ ASSETS = st.builds(
 def clear_sum(assets: list[Any]) -> int | None:
     """Return what assets are worth together, read from how each is answered."""
     if any(
-        each["amount_raw"] is None
+        (each["amount_raw"] is None and (each["is_verified"] or each["role"] == "borrow"))
         or (each["role"] == "borrow" and not each["value_usd_micros"] and each["amount_raw"] != "0")
         for each in assets
     ):
@@ -315,6 +315,42 @@ def test_no_end_of_a_lock_is_too_late_or_early_to_be_answered() -> None:
     assert [answer["stake"][f"locked_until_{each}"] for each in ("ms", "epoch")] == [most, most]
 
 
+def in_market(market: bytes, *assets: Asset, verified: bytes = b"v" * 32) -> Any:
+    position = Position("lending", ACCOUNT, assets=[*assets], open_markets=[market])
+    return record("p99", position, prices()._replace(markets=frozenset({verified})))
+
+
+def test_what_is_in_a_market_that_anybody_could_open_counts_where_that_is_verified() -> None:
+    """Who opens a market sets its prices and its interest: any supply, and any debt."""
+    lines = (
+        Asset(Role.SUPPLY, COIN, 5_000_000, 6),
+        Asset(Role.SUPPLY, UNKNOWN, 10**18, 6, oracle_usd=Fraction(10**6)),
+        Asset(Role.BORROW, COIN, 10**18, 6),
+        Asset(Role.BORROW, UNKNOWN, 1, 6),
+        Asset(Role.REWARD, COIN, None, 6),
+    )
+    found = in_market(b"m" * 32, *lines)
+    names = ("supplied", "borrowed", "rewards", "value")
+    assert [found[f"{name}_usd_micros"] for name in names] == [None] * 4
+    assert [each["value_usd"] for each in found["assets"]] == [None] * 5
+    assert not any(each["is_verified"] for each in found["assets"])
+    assert "not verified" in found["unsupported_fields"][-1]
+    assert not has_unknown(found), "it is in no sum, and makes none unknown"
+    assert in_market(b"v" * 32, *lines)["supplied_usd"] == 10.0 + 10**18
+    assert has_unknown(in_market(b"v" * 32, *lines))
+
+
+def test_an_unknown_amount_of_what_would_not_count_makes_nothing_unknown() -> None:
+    coin = Asset(Role.SUPPLY, COIN, 5_000_000, 6)
+    found = answered(coin, Asset(Role.SUPPLY, UNKNOWN, None, 6))
+    assert (found["value_usd"], has_unknown(found)) == (10.0, False)
+    priced = Asset(Role.SUPPLY, UNKNOWN, None, 6, oracle_usd=Fraction(2))
+    assert has_unknown(answered(coin, priced))
+    assert has_unknown(answered(coin, Asset(Role.BORROW, UNKNOWN, None, 6)))
+    debt = Asset(Role.BORROW, COIN, 1_000_000, 6)
+    assert has_unknown(answered(coin, debt, Asset(Role.SUPPLY, UNKNOWN, None, 6)))
+
+
 GROUPS = {
     "supplied": (Role.SUPPLY, Role.LOCKED, Role.PENDING),
     "borrowed": (Role.BORROW,),
@@ -338,15 +374,17 @@ def test_sums_are_those_of_the_lines(assets: list[Asset]) -> None:
     is_known = True
     for name, roles in GROUPS.items():
         of_role = [
-            (asset, line["value_usd_micros"])
+            (asset, line["value_usd_micros"], line["is_verified"])
             for asset, line in zip(assets, found["assets"], strict=True)
             if asset.role in roles
         ]
         unknown = any(
-            asset.amount_raw is None or (name == "borrowed" and not worth and asset.amount_raw)
-            for asset, worth in of_role
+            (not worth and asset.amount_raw != 0)
+            if name == "borrowed"
+            else (asset.amount_raw is None and is_verified)
+            for asset, worth, is_verified in of_role
         )
-        worths = [int(worth) for _, worth in of_role if worth is not None]
+        worths = [int(worth) for _, worth, _ in of_role if worth is not None]
         sums[name] = sum(worths) if worths and not unknown else None
         is_known = is_known and not unknown
     is_known = is_known and not owed_against_unpriced(found)
