@@ -56,7 +56,8 @@ class AssetAnswer(TypedDict):
         bool,
         about(
             "whether the price counts: it is the protocol's, or the token is verified as in "
-            "holdings; what has another price is worth nothing in any sum",
+            "holdings, and the market it is in is verified if anybody could open one; all else is "
+            "worth nothing in any sum",
             True,
         ),
     ]

@@ -81,6 +81,17 @@ async def test_many_wallets_in_their_order(
     assert isinstance(found, WalletAccounts)
 
 
+async def test_a_program_among_them_is_judged_by_itself(
+    covered: AccountsLane, reader: WalletAccountsReader
+) -> None:
+    program = text(TOKEN_2022_PROGRAM)
+    await covered.cover(TOKEN_2022_PROGRAM)
+    for asked in ([program, text(WALLET)], [text(WALLET), program]):
+        found = dict(zip(asked, await reader.read(asked), strict=True))
+        assert found[program] == NotCovered(FollowState.NOT_FOLLOWED)
+        assert isinstance(found[text(WALLET)], WalletAccounts)
+
+
 async def test_a_closed_account_is_gone(
     covered: AccountsLane, reader: WalletAccountsReader
 ) -> None:
