@@ -89,7 +89,8 @@ class HolderReader:
         self._gaps = gaps
         self._mints = mints
         self._largest = LargestReader(stores)
-        self._created: BoundedCache[str, None] = BoundedCache(1 << 14)  # on the tape: it stays so
+        # On the tape. It stays so, unless books are rebuilt that lost it.
+        self._created: BoundedCache[str, None] = BoundedCache(1 << 14)
         self._text = lru_cache(maxsize=1 << 14)(encode)  # the same wallets hold much of everything
 
     async def is_older(self, mint: str) -> bool:
@@ -116,6 +117,8 @@ class HolderReader:
             token = supplied(token, account)
             state.settled = min(state.settled, Settled(account.as_of_slot, account.as_of_ms))
         about = token.about
+        if about["created_slot"] is None:
+            self._created.kept.pop(mint, None)
         known = state.head is not None or about["decimals"] is not None
         if not (known or state.is_priced):
             raise unknown_token(mint)

@@ -173,7 +173,9 @@ class TokenReader:
                     else:
                         token = _token(mint, *state)
                         head = token.packed_head
-                        if head is None or (token.price is None and is_priced(head)):
+                        if head is None or (
+                            token.price is None and (is_priced(head) or mint in DOLLARS)
+                        ):
                             late.append(token)
                         elif not with_day:
                             self._cache.put(mint, (state, token))

@@ -7,6 +7,7 @@ Written from the rules as `pipeline.domain.netting`, `pipeline.domain.lots` and
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import floor
@@ -250,19 +251,29 @@ def net_trades(swaps: list[Swap]) -> dict[tuple[str, str], Trade]:
     """Return the net trades of a transaction, in the order in which their tokens come up."""
     legs: defaultdict[tuple[str, str], list[tuple[bool, int, Money | None, int]]]
     legs = defaultdict(list)
+    sources: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+    targets: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
     for swap in swaps:
         worth = value_for_wallet(swap)
         for is_in, mint, quantity_raw in (
             (swap["side"] == "buy", swap["mint"], swap["wallet_amount_raw"]),
             (swap["side"] == "sell", swap["quote_mint"], swap["wallet_quote_amount_raw"]),
         ):
-            if mint not in MONEY:
-                legs[swap["wallet"], mint].append((is_in, quantity_raw, worth, swap["event_index"]))
-    found = {}
+            key = swap["wallet"], mint
+            other = swap["quote_mint"] if mint == swap["mint"] else swap["mint"]
+            (sources if is_in else targets)[key].add(other)
+            legs[key].append((is_in, quantity_raw, worth, swap["event_index"]))
+    found: dict[tuple[str, str], Trade] = {}
+    passed: list[tuple[str, list[tuple[bool, Money]]]] = []
     for key, moved in legs.items():
         came_in = sum(raw for is_in, raw, _, _ in moved if is_in)
         went_out = sum(raw for is_in, raw, _, _ in moved if not is_in)
         if came_in == went_out:
+            worths = [(is_in, worth) for is_in, _, worth, _ in moved if worth is not None]
+            if not sources[key] & targets[key] and len(worths) == len(moved):
+                passed.append((key[0], worths))
+            continue
+        if key[1] in MONEY:
             continue
         is_buy = came_in > went_out
         values = [worth for is_in, _, worth, _ in moved if is_in == is_buy]
@@ -275,7 +286,27 @@ def net_trades(swaps: list[Swap]) -> dict[tuple[str, str], Trade]:
                 floor(share * sum(worth[1] for worth in values if worth)),
             )
         found[key] = Trade(is_buy, net, value, moved[0][3])
-    return found
+    return {key: bearing(key, found, passed) for key in found}
+
+
+def bearing(
+    key: tuple[str, str],
+    trades: Mapping[tuple[str, str], Trade],
+    passed: Iterable[tuple[str, list[tuple[bool, Money]]]],
+) -> Trade:
+    """Return a trade with what its wallet lost on what passed through, where it bears that."""
+    trade, wallet = trades[key], key[0]
+    own = [each for of, each in trades.items() if of[0] == wallet]
+    purchases = sum(each.is_buy for each in own)
+    bears = purchases == 1 if trade.is_buy else (purchases == 0 and len(own) == 1)
+    if trade.value is None or not bears:
+        return trade
+    lamports, micros = trade.value
+    for of, worths in passed:
+        for is_in, worth in worths if of == wallet else ():
+            sign = 1 if is_in == trade.is_buy else -1
+            lamports, micros = lamports + sign * worth[0], micros + sign * worth[1]
+    return trade._replace(value=(max(0, lamports), max(0, micros)))
 
 
 def value_for_wallet(swap: Swap) -> Money | None:

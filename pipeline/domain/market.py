@@ -206,15 +206,16 @@ class MintMarket:
             self.holders.created_by(raw(creation.creator))
 
     def migrated(self, migration: Migration) -> None:
-        """Take the migration from the curve to a pool."""
+        """Take the migration from the curve to a pool; of several the first counts."""
         self.price.migrated(migration.from_pool, migration.pool)
         self.traded = True  # the price is another: it must be written before it is forgotten
         token = self.token
         if token.decimals is not None:
             self._reprice(token.decimals)
-        token.migrated_slot, token.migrated_ms = migration.slot, migration.block_time_ms
-        token.migrated_dex, token.migrated_pool = migration.dex, migration.pool
-        self.token_changed = True
+        if token.migrated_slot is None:
+            token.migrated_slot, token.migrated_ms = migration.slot, migration.block_time_ms
+            token.migrated_dex, token.migrated_pool = migration.dex, migration.pool
+            self.token_changed = True
         if migration.platform and not self.head.is_launched:
             self._launched(migration.platform)
         if migration.pool:

@@ -7,6 +7,11 @@
 - A leg moves what the wallet gave or received, and is worth the leg's value cut to the wallet's
   part of the quote: floor(value * wallet_quote_amount_raw / quote_amount_raw). A token that serves
   as the quote takes part on the other side of the leg at the same value.
+- What passes through, as much in as out and against other tokens, makes no trade, but may have
+  cost: fees of a leg that is not the last, or a part of it that somebody else took. What such
+  tokens and money were worth as they came in, above what they were worth as they went out, is added
+  to what the wallet's one purchase cost; where it only sold, it is taken off what its one sale
+  brought. What is bought and sold back against the same token is no such route.
 - SOL and dollar coins are money: they have no lots, and changing one into the other is no trade.
 - A leg whose value is not known in SOL or in dollars makes its side of the sum not known; so does
   a value beyond 64 bits. A net quantity beyond 64 bits is more than any token's supply: no trade.
@@ -114,17 +119,24 @@ def _single(swap: Swap, tx_index: int, found: list[Flow]) -> None:
 class _Sum:
     """What came in and what went out of one token for one wallet; a value of None stays None."""
 
-    __slots__ = ("event_index", "quantities", "values")
+    __slots__ = ("against", "event_index", "quantities", "values")
 
     def __init__(self, event_index: int) -> None:
         self.event_index = event_index
         self.quantities = [0, 0]  # in, out
         self.values: list[tuple[int, int] | None] = [(0, 0), (0, 0)]
+        self.against: tuple[set[str], set[str]] = (set(), set())
 
     def add(
-        self, goes_out: bool, quantity_raw: int, lamports: int | None, usd_micros: int | None
+        self,
+        goes_out: bool,
+        quantity_raw: int,
+        against: str,
+        lamports: int | None,
+        usd_micros: int | None,
     ) -> None:
         self.quantities[goes_out] += quantity_raw
+        self.against[goes_out].add(against)
         before = self.values[goes_out]
         if lamports is None or usd_micros is None or before is None:
             self.values[goes_out] = None
@@ -137,21 +149,25 @@ def _net(legs: list[Swap], tx_index: int, found: list[Flow]) -> None:
     for leg in legs:
         lamports, usd_micros = value(leg)
         wallet, event_index, sells = leg.wallet, leg.event_index, leg.side == SELL
-        for mint, quantity_raw, goes_out in (
-            (leg.mint, leg.wallet_amount_raw, sells),
-            (leg.quote_mint, leg.wallet_quote_amount_raw, not sells),
+        base, quote = leg.mint, leg.quote_mint
+        for mint, quantity_raw, against, goes_out in (
+            (base, leg.wallet_amount_raw, quote, sells),
+            (quote, leg.wallet_quote_amount_raw, base, not sells),
         ):
-            if mint not in MONEY:
-                total = sums.get((wallet, mint))
-                if total is None:
-                    total = sums[wallet, mint] = _Sum(event_index)
-                total.add(goes_out, quantity_raw, lamports, usd_micros)
+            total = sums.get((wallet, mint))
+            if total is None:
+                total = sums[wallet, mint] = _Sum(event_index)
+            total.add(goes_out, quantity_raw, against, lamports, usd_micros)
     first = legs[0]
+    begin = len(found)
+    lost: dict[str, tuple[int, int]] = {}  # by wallet: of what passed through, in lamports, micros
     signature = first.signature
     paying: Flow | None = None
     for (wallet, mint), total in sums.items():
         came_in, went_out = total.quantities
-        if came_in == went_out or abs(came_in - went_out) > U64_MAX:
+        if came_in == went_out and total.against[0].isdisjoint(total.against[1]):
+            _pass_through(wallet, total.values, lost)
+        if came_in == went_out or abs(came_in - went_out) > U64_MAX or mint in MONEY:
             continue
         goes_out = went_out > came_in
         net, gross = abs(came_in - went_out), max(came_in, went_out)
@@ -165,6 +181,8 @@ def _net(legs: list[Swap], tx_index: int, found: list[Flow]) -> None:
         found.append(flow)
         if paying is None and wallet == first.fee_payer:
             paying = flow
+    if lost:
+        _bear(found[begin:], lost)
     if paying is None:
         if all(leg.wallet != first.fee_payer for leg in legs):
             return
@@ -173,6 +191,33 @@ def _net(legs: list[Swap], tx_index: int, found: list[Flow]) -> None:
     paying.fee_lamports = first.fee_lamports
     paying.priority_fee_lamports = first.priority_fee_lamports
     paying.tip_lamports = first.tip_lamports
+
+
+def _pass_through(
+    wallet: str, values: list[tuple[int, int] | None], lost: dict[str, tuple[int, int]]
+) -> None:
+    """Add what a token was worth as it came in, above what it was worth as it went out."""
+    came, went = values
+    if came is not None and went is not None and came != went:
+        lamports, usd_micros = lost.get(wallet, (0, 0))
+        lost[wallet] = lamports + came[0] - went[0], usd_micros + came[1] - went[1]
+
+
+def _bear(trades: list[Flow], lost: dict[str, tuple[int, int]]) -> None:
+    """Let one trade of each wallet bear what the wallet lost on the way."""
+    for wallet, (lamports, usd_micros) in lost.items():
+        own = [flow for flow in trades if flow.wallet == wallet]
+        bearing = [flow for flow in own if flow.side == BUY] or own
+        if len(bearing) != 1:
+            continue
+        [flow] = bearing
+        if flow.lamports is None or flow.usd_micros is None:
+            continue
+        sign = 1 if flow.side == BUY else -1
+        flow.lamports = max(0, flow.lamports + sign * lamports)
+        flow.usd_micros = max(0, flow.usd_micros + sign * usd_micros)
+        if max(flow.lamports, flow.usd_micros) > U64_MAX:
+            flow.lamports = flow.usd_micros = None
 
 
 def _with_movements(trades: list[Flow], batch: SlotBatch) -> list[Flow]:

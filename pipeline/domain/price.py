@@ -65,7 +65,7 @@ class Verdict(StrEnum):
     LATE = "late"
 
 
-SHOWS_NO_PRICE: Final = frozenset({Verdict.DUST, Verdict.IMPOSSIBLE})
+SHOWS_NO_PRICE: Final = frozenset({Verdict.DUST, Verdict.IMPOSSIBLE, Verdict.LATE})
 
 
 class Pool:

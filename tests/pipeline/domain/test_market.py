@@ -203,8 +203,12 @@ def test_a_migration_empties_the_curve_and_says_where_to(
     assert (market.traded, market.changed_pools) == (True, {CURVE})
     assert market.token_changed
     assert market.head.liquidity_lamports == 0
-    market.swap(bought(reserve_raw=1))
+    market.swap(bought(reserve_raw=1, quote_reserve_raw=30 * SOL))
+    market.end_slot()
     assert market.head.curve_left_raw == 10**14  # it is left
+    assert market.head.liquidity_lamports == 0
+    market.migrated(migration(slot=9, from_pool=POOL, pool=address("next"), dex="next"))
+    assert (token.migrated_slot, token.migrated_dex, token.migrated_pool) == (3, "pump-swap", POOL)
 
 
 def test_liquidity_is_that_of_all_pools_that_disclose_it(

@@ -88,6 +88,60 @@ def test_as_much_out_as_in_is_no_trade_but_its_fee_is_paid() -> None:
     assert fees(batch) == [("w", NO_TOKEN, 5100)]
 
 
+def test_a_fee_on_the_way_is_part_of_what_was_paid_in_all() -> None:
+    """SOL for X, of which the venue takes a fee beside the pool; X for Y."""
+    batch = slot()
+    leg(batch, BUY, 50, 1000, mint="X", wallet_quote_amount_raw=1013)
+    leg(batch, BUY, 7, 1000, mint="Y", quote_mint="X", quote_amount_raw=50)
+    batch.events[1].swap.wallet_quote_amount_raw = 50
+    assert trades(batch) == [("w", "Y", BUY, 7, 1013, 2026)]
+
+
+def test_a_fee_of_the_last_leg_is_taken_off_what_the_sale_brought() -> None:
+    batch = slot()
+    leg(batch, SELL, 7, 1000, mint="Y", quote_mint="X", quote_amount_raw=50)
+    batch.events[0].swap.wallet_quote_amount_raw = 50
+    leg(batch, SELL, 50, 1000, mint="X", wallet_quote_amount_raw=987)
+    assert trades(batch) == [("w", "Y", SELL, 7, 987, 1974)]
+
+
+def test_money_that_is_changed_on_the_way_brings_what_the_wallet_received() -> None:
+    """A for SOL, which is changed into dollars of which a keeper takes a part."""
+    batch = slot()
+    leg(batch, SELL, 7, 1000)
+    leg(batch, SELL, 1000, 2000, mint=SOL, quote_mint=USDC, wallet_quote_amount_raw=1960)
+    batch.events[1].swap.sol_value_lamports, batch.events[1].swap.usd_value_micros = 1000, 2000
+    assert trades(batch) == [("w", "A", SELL, 7, 980, 1960)]
+
+
+def test_the_one_purchase_bears_what_was_lost_after_a_sale() -> None:
+    batch = slot()
+    leg(batch, SELL, 100, 1000)
+    leg(batch, BUY, 50, 1000, mint="X", wallet_quote_amount_raw=1013)
+    leg(batch, BUY, 7, 1000, mint="Y", quote_mint="X", quote_amount_raw=50)
+    batch.events[2].swap.wallet_quote_amount_raw = 50
+    assert trades(batch) == [("w", "A", SELL, 100, 1000, 2000), ("w", "Y", BUY, 7, 1013, 2026)]
+
+
+def test_of_two_purchases_none_bears_what_was_lost() -> None:
+    batch = slot()
+    leg(batch, BUY, 50, 1000, mint="X", wallet_quote_amount_raw=1013)
+    leg(batch, BUY, 7, 500, mint="Y", quote_mint="X", quote_amount_raw=25)
+    leg(batch, BUY, 7, 500, mint="Z", quote_mint="X", quote_amount_raw=25)
+    for event in batch.events[1:]:
+        event.swap.wallet_quote_amount_raw = 25
+    assert [trade[4] for trade in trades(batch)] == [500, 500]
+
+
+@pytest.mark.parametrize("brought", [900, 3000])
+def test_what_is_bought_and_sold_back_is_no_route(brought: int) -> None:
+    batch = slot()
+    leg(batch, SELL, 50, brought, mint="X")
+    leg(batch, BUY, 50, 1000, mint="X")
+    leg(batch, BUY, 7, 500, mint="Y")
+    assert trades(batch) == [("w", "Y", BUY, 7, 500, 1000)]
+
+
 def test_changing_money_into_money_is_no_trade() -> None:
     batch = slot()
     leg(batch, BUY, 100, 1000, mint=USDC)

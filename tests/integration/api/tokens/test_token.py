@@ -268,6 +268,8 @@ async def test_sol_and_the_dollar_coins(chain: Any, client: httpx.AsyncClient) -
     assert (sol["price_sol"], sol["price_usd"], sol["symbol"]) == (1.0, None, "SOL")
     # 151 USDC for a SOL: traded, it costs what its market says.
     chain.trade(USDC, wallet, Side.BUY, 151_000_000, 10**9, pool=usdc_pool, dex="orca-whirlpool")
+    dust = {"pool": chain.address(), "dex": "orca-whirlpool"}
+    chain.trade(USD1, wallet, Side.BUY, 1_000, 6_666, **dust)
     await chain.settle()
     begun = chain.time_ms - DAY_MS
     await chain.publish(
