@@ -123,3 +123,18 @@ test("the slots of a stream that began anew may be smaller", (context) => {
   slot("processed", 12);
   assert.deepEqual(newest(), ["12", "–", "–", "400 ms"]);
 });
+
+test("the gateway's card says that its subscription ended, until it is there again", (context) => {
+  const { world, whole } = connected(context, "status", (socket) => {
+    const { element, stop } = createGateway({ socket, announce });
+    return { whole: element, stop };
+  });
+  const { request_id } = world.asked("subscribe", "status").at(-1);
+  const message = "the store does not answer";
+  world.say({ type: "error", code: "store_unavailable", message, channel: "status", request_id });
+  assert.match(whole.textContent, new RegExp(message));
+  world.pass(2_500);
+  assert.match(whole.textContent, new RegExp(message));
+  world.acknowledge("status");
+  assert.doesNotMatch(whole.textContent, new RegExp(message));
+});

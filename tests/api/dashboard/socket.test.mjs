@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import test from "node:test";
 
 import { isAfter, parseId, timeOf } from "../../../api/dashboard/page/lib/event_id.js";
+import { ENDED_AGAIN_MS } from "../../../api/dashboard/page/lib/socket.js";
 import { listening, World } from "./world.mjs";
 
 function live(filter = {}) {
@@ -184,17 +186,136 @@ test("a filter changed while away is asked for from now on", () => {
   assert.deepEqual([asked.token, asked.since], ["T", undefined]);
 });
 
-test("a store that did not answer is asked again", () => {
-  const world = new World();
-  const { heard, ...listeners } = listening();
-  world.connection.subscribe("swaps", {}, listeners);
+/** What the gateway says where a subscription ends that it has acknowledged: the same request id again. */
+function ended(world, code = "store_unavailable", { request_id } = world.asked("subscribe", "swaps").at(-1)) {
+  world.say({ type: "error", code, message: "subscribe again", channel: "swaps", request_id });
+}
+
+test("the errors that end a subscription are those that the protocol names", () => {
+  const protocol = readFileSync(new URL("../../../stream_gateway/PROTOCOL.md", import.meta.url), "utf8");
+  const named = [...protocol.matchAll(/^\| `(\w+)` \| .*\bended\b.*subscribe again/gm)].map(([, code]) => code);
+  assert.deepEqual(named.toSorted(), [...ENDED_AGAIN_MS.keys()].toSorted());
+});
+
+test("a subscription that ends after its acknowledgement is asked for again, from the last event on", () => {
+  const { world, heard } = live();
+  const notices = [];
+  world.connection.onNotice(({ code }) => notices.push(code));
+  world.swap("1-0-0");
+  world.end();
+  world.retry();
   world.open();
-  const { request_id } = world.asked("subscribe")[0];
-  world.say({ type: "error", code: "store_unavailable", message: "Redis is away", request_id });
+  world.acknowledge("swaps", { since: "1-0-0" });
+  world.swap("1-0-1");
+  ended(world);
   world.pass(2_500);
-  assert.equal(world.asked("subscribe").length, 2);
+  const asked = world.asked("subscribe", "swaps");
+  assert.deepEqual(asked.map(({ since }) => since), ["1-0-0", "1-0-1"]);
   world.acknowledge("swaps");
-  assert.deepEqual(heard.states, ["away", "asking", "refused", "asking", "live"]);
+  world.swap("1-0-2");
+  world.pass(4_000);
+  assert.equal(world.asked("subscribe", "swaps").length, 2);
+  assert.deepEqual(heard.events, ["1-0-0", "1-0-1", "1-0-2"]);
+  assert.deepEqual(heard.states.slice(3), ["away", "asking", "live", "refused", "asking", "live"]);
+  assert.deepEqual([heard.errors, notices], [["store_unavailable"], []]);
+});
+
+test("nothing is in force once a subscription has ended, and it is said to be asked for again", () => {
+  const { world } = live();
+  const said = [];
+  const { stop } = world.connection.subscribe("prices", { mints: ["M"] }, { onState: (state) => said.push(state) });
+  world.acknowledge("prices");
+  const { request_id } = world.asked("subscribe", "prices").at(-1);
+  world.say({ type: "error", code: "store_unavailable", message: "later", channel: "prices", request_id });
+  const { state, filter, isRetried } = said.at(-1);
+  assert.deepEqual([state, filter, isRetried], ["refused", null, true]);
+  stop();
+  world.pass(2_500);
+  assert.equal(world.asked("subscribe", "prices").length, 1);
+});
+
+test("too many new wallets are asked for again once the minute has passed", () => {
+  const { world } = live();
+  ended(world, "too_many_new_wallets");
+  for (let beat = 0; beat < 11; beat++) {
+    world.pass(5_000);
+    world.say({ type: "notice", code: "source_back", message: "" });
+  }
+  assert.equal(world.asked("subscribe", "swaps").length, 1);
+  world.pass(5_000);
+  assert.equal(world.asked("subscribe", "swaps").length, 2);
+});
+
+test("a listener that stops a subscription as it ends has it asked for no more", () => {
+  const world = new World();
+  const subscription = world.connection.subscribe("swaps", {}, {
+    onState: ({ error }) => error && subscription.stop(),
+  });
+  world.connection.subscribe("status");
+  world.open();
+  world.acknowledge("swaps");
+  ended(world);
+  world.pass(2_500);
+  assert.equal(world.asked("subscribe", "swaps").length, 1);
+});
+
+test("another filter takes the place of what had ended, and is asked for once", () => {
+  const { world, subscription, heard } = live({ dex: ["a"] });
+  ended(world);
+  subscription.change({ dex: ["b"] });
+  world.pass(2_500);
+  assert.equal(world.asked("subscribe", "swaps").length, 2);
+  const { request_id } = world.asked("subscribe", "swaps").at(-1);
+  world.say({ type: "error", code: "unknown_dex", message: "no", channel: "swaps", request_id });
+  world.swap("1-0-0", "of nothing that is in force");
+  assert.deepEqual(heard.events, []);
+});
+
+test("a filter that ended while another was on its way is not in force any more", () => {
+  const { world, subscription, heard } = live({ dex: ["a"] });
+  const first = world.asked("subscribe", "swaps").at(-1);
+  subscription.change({ dex: ["b"] });
+  ended(world, "store_unavailable", first);
+  const { request_id } = world.asked("subscribe", "swaps").at(-1);
+  assert.equal(heard.states.at(-1), "asking");
+  world.say({ type: "error", code: "unknown_dex", message: "no", channel: "swaps", request_id });
+  world.swap("1-0-0", "of nothing that is in force");
+  assert.deepEqual([heard.events, heard.errors], [[], ["unknown_dex"]]);
+});
+
+test("a filter that was accepted in between is in force where the newest is refused", () => {
+  const { world, subscription, heard } = live({ dex: ["a"] });
+  const notices = [];
+  world.connection.onNotice(({ code }) => notices.push(code));
+  for (const dex of ["b", "c", "d"]) subscription.change({ dex: [dex] });
+  const [, b, c, d] = world.asked("subscribe", "swaps").map(({ request_id }) => request_id);
+  const refuse = (request_id) =>
+    world.say({ type: "error", code: "unknown_dex", message: "no", channel: "swaps", request_id });
+  world.say({ type: "subscribed", channel: "swaps", filter: { dex: ["b"] }, replaces: true, request_id: b });
+  refuse(c);
+  assert.deepEqual([heard.states.at(-1), notices], ["asking", []], "what is not wanted any more is no news");
+  refuse(d);
+  world.swap("1-0-0");
+  assert.deepEqual([heard.events, heard.errors], [["1-0-0"], ["unknown_dex"]]);
+  world.end();
+  world.retry();
+  world.open();
+  assert.deepEqual(world.asked("subscribe")[0].dex, ["b"]);
+});
+
+test("the answer to a page that was left is not taken for one to the next page", () => {
+  const { world, subscription } = live({ dex: ["a"] });
+  subscription.change({ dex: ["b"] });
+  const { request_id: left } = world.asked("subscribe", "swaps").at(-1);
+  subscription.stop();
+  const said = [];
+  world.connection.subscribe("swaps", { wallets: ["W"] }, { onState: (state) => said.push(state) });
+  const { request_id } = world.asked("subscribe", "swaps").at(-1);
+  world.say({ type: "subscribed", channel: "swaps", filter: { dex: ["b"] }, request_id: left });
+  world.say({ type: "unsubscribed", channel: "swaps" });
+  world.say({ type: "error", code: "not_in_plan", message: "no", channel: "swaps", request_id });
+  const { state, filter, isRetried } = said.at(-1);
+  assert.deepEqual([state, filter, isRetried], ["refused", null, false]);
 });
 
 test("waits grow, and are short again after a steady connection", () => {

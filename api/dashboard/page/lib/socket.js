@@ -3,7 +3,8 @@
 // One subscription a channel, as the gateway has it. The id of the last event of each is kept; when
 // the connection comes back, `since` asks for what was missed. An answer belongs to the request
 // whose `request_id` it carries: events that come before the answer to a new filter are of the old
-// one, and are left out. The connection is there while something is subscribed to.
+// one, and are left out. A subscription that was acknowledged may end by an error after all: it is asked
+// for again. The connection is there while something is subscribed to.
 
 import { isAfter } from "./event_id.js";
 
@@ -13,8 +14,14 @@ const STEADY_MS = 10_000; // a connection that lasted this long: the next wait b
 const PING_MS = 5_000;
 const SILENCE_MS = 12_000; // without any frame, pongs among them: the connection is dead
 const OPENING_MS = 10_000;
-const AGAIN_MS = 2_000; // a store of the gateway's did not answer
 const UNUSED_MS = 250; // a page goes, the next one subscribes: not worth a new connection
+
+// Errors that end a subscription, acknowledged or not, and when it is asked for again. Every other error
+// leaves what was in force before.
+export const ENDED_AGAIN_MS = new Map([
+  ["store_unavailable", 2_000],
+  ["too_many_new_wallets", 60_000],
+]);
 
 const KEY_REVOKED = 4001;
 const REASONS = {
@@ -79,9 +86,9 @@ export class Connection {
   /**
    * Subscribe to a channel with the fields of its filter. Listeners, each may be left out:
    * `onEvent(data, id, frame)`; `onGap({reason, after, before, message})`;
-   * `onSnapshot(data, as_of_id)`; `onState({state, filter, error})`, where state is `away`, `asking`,
-   * `live` or `refused`; filter the one asked for or in force, null where a refusal leaves none;
-   * error `{code, message, accepted}` or null.
+   * `onSnapshot(data, as_of_id)`; `onState({state, filter, error, isRetried})`, where state is `away`,
+   * `asking`, `live` or `refused`; filter the one asked for or in force, null where a refusal leaves none;
+   * error `{code, message, accepted}` or null; `isRetried`: it is asked for again by itself.
    * Returns `{stop(), change(filter)}`. Throws where the channel is taken.
    */
   subscribe(channel, filter = {}, listeners = {}) {
@@ -89,10 +96,11 @@ export class Connection {
     const subscription = {
       channel,
       filter, // wanted
-      inForce: null, // the one before, while another is asked for
+      inForce: null, // the gateway's, while another is asked for
       listeners,
       lastId: null,
-      requestId: null, // of what has not been answered
+      requestId: null, // the newest, until it is answered
+      asked: new Map(), // request id -> filter, of all that were not answered
       isLive: false, // events that come are ours
       wasLive: false,
     };
@@ -194,6 +202,7 @@ export class Connection {
     for (const subscription of this._subscriptions.values()) {
       subscription.isLive = false;
       subscription.requestId = null;
+      subscription.asked.clear();
       subscription.inForce = null;
       this._forget(`again ${subscription.channel}`);
       this._announce(subscription, "away");
@@ -272,7 +281,9 @@ export class Connection {
   // Subscriptions.
 
   _ask(subscription, { resume = true } = {}) {
+    this._forget(`again ${subscription.channel}`);
     subscription.requestId = this._nextId(subscription.channel);
+    subscription.asked.set(subscription.requestId, subscription.filter);
     const { channel, filter, requestId: request_id } = subscription;
     const message = { action: "subscribe", channel, ...filter, request_id };
     if (resume && subscription.lastId !== null) {
@@ -308,8 +319,13 @@ export class Connection {
   }
 
   _subscribed(frame) {
-    const subscription = this._answered(frame);
-    if (!subscription) return;
+    const answered = this._answered(frame);
+    if (answered === null) return;
+    const { subscription, filter, isNewest } = answered;
+    if (!isNewest) {
+      subscription.inForce = filter; // until the newest request is answered, or for good if it is refused
+      return;
+    }
     subscription.inForce = null;
     subscription.isLive = true;
     this._announce(subscription, "live", { filter: frame.filter ?? {} });
@@ -337,25 +353,44 @@ export class Connection {
   }
 
   _error(frame) {
-    const subscription = this._answered(frame);
-    if (!subscription) return this._notice(frame);
-    const { code, message, accepted = null } = frame;
+    const { code } = frame;
+    if (ENDED_AGAIN_MS.has(code)) return this._endedBy(frame);
+    const answered = this._answered(frame);
+    if (answered === null) return this._notice(frame);
+    const { subscription, isNewest } = answered;
+    if (!isNewest) return; // something else is wanted by now
     if (subscription.inForce !== null) {
       // The gateway goes on with the filter before.
       subscription.filter = subscription.inForce;
       subscription.inForce = null;
       subscription.isLive = true;
     }
+    const isRetried = code === "bad_since" && subscription.lastId !== null;
+    this._refused(subscription, frame, isRetried);
+    const isSubscribed = this._subscriptions.get(subscription.channel) === subscription;
+    // A listener may have stopped it, or asked for something else.
+    if (!isRetried || !isSubscribed || subscription.requestId !== null) return;
+    subscription.lastId = null;
+    this._ask(subscription);
+  }
+
+  /** The gateway ended a subscription that it had acknowledged: nothing is in force on its channel. */
+  _endedBy(frame) {
+    const subscription = this._answered(frame)?.subscription ?? this._subscriptions.get(frame.channel);
+    if (!subscription) return this._notice(frame);
+    subscription.inForce = null;
+    if (subscription.requestId !== null) return; // a newer request is on its way
+    subscription.isLive = false;
+    // Before anybody hears of it: a listener may stop the subscription, or change it.
+    this._after(`again ${subscription.channel}`, ENDED_AGAIN_MS.get(frame.code), () => {
+      if (this._isOpen()) this._ask(subscription);
+    });
+    this._refused(subscription, frame, true);
+  }
+
+  _refused(subscription, { code, message, accepted = null }, isRetried) {
     const filter = subscription.isLive ? subscription.filter : null;
-    this._announce(subscription, "refused", { filter, error: { code, message, accepted } });
-    if (code === "store_unavailable") {
-      this._after(`again ${subscription.channel}`, AGAIN_MS, () => {
-        if (this._isOpen() && !subscription.isLive) this._ask(subscription);
-      });
-    } else if (code === "bad_since" && subscription.lastId !== null) {
-      subscription.lastId = null;
-      this._ask(subscription);
-    }
+    this._announce(subscription, "refused", { filter, error: { code, message, accepted }, isRetried });
   }
 
   _lagging(frame) {
@@ -372,19 +407,21 @@ export class Connection {
     for (const listener of this._listeners.notice) listener(frame);
   }
 
-  /** The subscription whose request a frame answers, which is then answered. */
-  _answered(frame) {
+  /** What a frame answers: `{subscription, filter, isNewest}` of the request; null: nothing of ours. */
+  _answered({ request_id: requestId }) {
     for (const subscription of this._subscriptions.values()) {
-      if (frame.request_id && subscription.requestId === frame.request_id) {
-        subscription.requestId = null;
-        return subscription;
-      }
+      const filter = subscription.asked.get(requestId);
+      if (filter === undefined) continue;
+      subscription.asked.delete(requestId);
+      const isNewest = subscription.requestId === requestId;
+      if (isNewest) subscription.requestId = null;
+      return { subscription, filter, isNewest };
     }
     return null;
   }
 
-  _announce(subscription, state, { filter = subscription.filter, error = null } = {}) {
-    subscription.listeners.onState?.({ state, filter, error });
+  _announce(subscription, state, { filter = subscription.filter, error = null, isRetried = false } = {}) {
+    subscription.listeners.onState?.({ state, filter, error, isRetried });
   }
 
   // Small things.
@@ -419,7 +456,6 @@ export class Connection {
 
 const HANDLERS = new Map([
   ["subscribed", "_subscribed"],
-  ["unsubscribed", "_answered"],
   ["pong", "_pong"],
   ["error", "_error"],
   ["gap", "_gap"],

@@ -102,10 +102,10 @@ export function mount(root, { api, socket, announce, query }) {
       feed.note(`Gap: swaps${between(after, before)} may be missing. ${REASONS[reason] ?? message ?? ""}`);
       announce("Gap: some swaps may be missing");
     },
-    onState({ state, filter: confirmed, error }) {
+    onState({ state, filter: confirmed, error, isRetried }) {
       if (error !== null) {
-        filters.setProblem(error);
-        announce(`The gateway refused this filter: ${error.message}`);
+        filters.setProblem(error, { isRetried });
+        if (!isRetried) announce(`The gateway refused this filter: ${error.message}`);
       } else if (state === "live") {
         liveSinceMs = Date.now();
         filters.setProblem(null);

@@ -127,9 +127,9 @@ export function mount(root, { api, socket, params, query, announce }) {
           settling ??= setTimeout(settle, SETTLED_WITHIN_MS);
         },
         onGap: (gap) => trades.gap(gap.message ?? ""),
-        onState({ state, error }) {
+        onState({ state, error, isRetried }) {
           if (state === "live") status ??= socket.subscribe("status", {}, { onEvent: becomes });
-          if (state === "refused") {
+          if (state === "refused" && !isRetried) {
             subscription.stop();
             trades.still(error.message);
           }

@@ -158,11 +158,15 @@ export function createFilters({ filter, onApply }) {
     problem.textContent = text;
   }
 
-  /** Show an error of the gateway, or none; what it accepts of venues is offered from then on. */
-  function setProblem(error) {
+  /**
+   * Show an error of the gateway, or none; what it accepts of venues is offered from then on. Where the
+   * same filter `isRetried`, it is not at fault.
+   */
+  function setProblem(error, { isRetried = false } = {}) {
     for (const { input } of [token, wallets]) input.removeAttribute("aria-invalid");
     problem.hidden = true;
     if (error === null) return;
+    if (isRetried) return say(`Swaps do not come now: ${error.message}. They are asked for again.`);
     if (error.code === "unknown_dex" && Array.isArray(error.accepted)) {
       venues = error.accepted.map(String);
       chosen = new Set([...chosen].filter((name) => venues.includes(name)));

@@ -50,9 +50,10 @@ export function createLaunches({ socket, symbols }) {
       const notice = `Launches may be missing here. ${message ?? ""}`;
       put({ key: `notice-${notices}`, notice });
     },
-    onState: ({ error }) => {
+    onState: ({ error, isRetried }) => {
       problem.hidden = error === null;
-      setText(problem, error === null ? "" : `The gateway refused this: ${error.message}`);
+      const about = isRetried ? "Launches do not come now" : "The gateway refused this";
+      setText(problem, error === null ? "" : `${about}: ${error.message}`);
     },
   });
   const timer = setInterval(() => table.update(rows), EVERY_MS);

@@ -30,6 +30,7 @@ export function createGateway({ socket, announce }) {
   let delayMs = null;
   let timer = null;
   let isOpen = false;
+  let hasFailed = false; // the subscription: it is asked for again
 
   const whole = element(
     "section",
@@ -66,6 +67,14 @@ export function createGateway({ socket, announce }) {
     onGap({ reason, message }) {
       if (reason === "epoch") forget(); // the slots of the new stream may be smaller
       if (message) say(message);
+    },
+    onState({ state, error }) {
+      hasFailed ||= error !== null;
+      if (error !== null) say(error.message);
+      else if (hasFailed && state === "live") {
+        hasFailed = false;
+        say("");
+      }
     },
   });
 
