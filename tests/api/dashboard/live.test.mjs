@@ -50,10 +50,50 @@ test("a swap that comes again is one row", () => {
   feed.add(swap(1));
   feed.advance(5);
   feed.add(swap(2));
-  feed.add(swap(1, 2));
-  feed.add(swap(1, 2));
+  feed.add(swap(1));
+  feed.add(swap(1));
   feed.advance(5);
   assert.deepEqual(shown(feed), ["s1", "s2"]);
+});
+
+test("a swap that the chain dropped in one slot and has in another is one row, of that slot", () => {
+  const states = (feed) => feed.rows.map((row) => [row.slot, row.state]);
+  for (const slots of [[10, 11], [11, 10]]) {
+    const waiting = new Feed(5);
+    const shownBefore = new Feed(5);
+    for (const feed of [waiting, shownBefore]) {
+      for (const slot of slots) feed.add(swap(1, slot));
+      feed.note("gap");
+    }
+    shownBefore.advance(5);
+    assert.equal(shownBefore.rows.length, 3, "the chain has not decided");
+    for (const feed of [waiting, shownBefore]) {
+      assert.equal(feed.settle(10, "orphaned"), feed === shownBefore);
+      feed.settle(11, "confirmed");
+      feed.add(swap(1, 10));
+      feed.advance(5);
+      assert.deepEqual(states(feed).filter(([slot]) => slot), [[11, "confirmed"]]);
+      assert.equal(feed.rows.length, 2);
+    }
+  }
+});
+
+test("a settled swap takes the place of its copies on other branches", () => {
+  const feed = new Feed(5);
+  for (const slot of [10, 12]) feed.add(swap(1, slot));
+  feed.advance(5);
+  assert.equal(feed.settle(12, "confirmed"), true);
+  assert.deepEqual(feed.rows.map(({ slot }) => slot), [12]);
+});
+
+test("a slot whose block died may be confirmed with another", () => {
+  const feed = new Feed(5);
+  feed.settle(7, "orphaned");
+  feed.add(swap(1, 7));
+  feed.advance(5);
+  assert.deepEqual(feed.rows.map(({ state }) => state), ["orphaned"]);
+  feed.settle(7, "confirmed");
+  assert.deepEqual(feed.rows.map(({ state }) => state), ["confirmed"]);
 });
 
 test("the status of a slot is shown in its rows, later ones included", () => {

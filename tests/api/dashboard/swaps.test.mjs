@@ -12,12 +12,13 @@ function swap(slot, { tx = 0, event = 0, commitment = "processed" } = {}) {
 }
 
 const keys = (list) => list.rows().map((row) => row.key);
+const states = (list) => list.rows().map((row) => [row.slot, row.state]);
 
 test("swaps come newest first by slot, transaction and event, each once", () => {
   const list = new SwapList(10);
   list.add([swap(1), swap(3, { tx: 1 }), swap(2), swap(3, { tx: 1, event: 2 }), swap(3)]);
   list.add([swap(2)]);
-  assert.deepEqual(keys(list), ["s3-1-2", "s3-1-0", "s3-0-0", "s2-0-0", "s1-0-0"]);
+  assert.deepEqual(keys(list), ["3-s3-1-2", "3-s3-1-0", "3-s3-0-0", "2-s2-0-0", "1-s1-0-0"]);
 });
 
 test("a surer swap takes the place of one that was only processed, never the other way", () => {
@@ -48,13 +49,48 @@ test("an orphaned slot is marked, and comes back where the chain took it after a
   assert.equal(list.rows()[0].state, "confirmed");
 });
 
+test("a swap that the chain dropped in one slot and has in another is shown in that one", () => {
+  const copies = [10, 11].map((slot) => ({ ...swap(10), slot }));
+  for (const order of [copies, copies.toReversed()]) {
+    const list = new SwapList(10);
+    for (const each of order) list.add([each]);
+    assert.deepEqual(states(list), [[11, "processed"], [10, "processed"]], "the chain has not decided");
+    assert.equal(list.become(10, "orphaned"), true);
+    assert.deepEqual(states(list), [[11, "processed"]]);
+    list.become(11, "confirmed");
+    list.add([copies[0]]);
+    assert.deepEqual(states(list), [[11, "confirmed"]]);
+  }
+});
+
+test("a settled swap takes the place of its copies on other branches, dropped or not", () => {
+  const list = new SwapList(10);
+  list.add([{ ...swap(1), slot: 10 }, { ...swap(1), slot: 12 }, swap(9)]);
+  list.become(10, "orphaned");
+  list.become(12, "orphaned");
+  assert.deepEqual(states(list), [[12, "orphaned"], [9, "processed"]], "once, though none happened");
+  list.add([{ ...swap(1, { commitment: "confirmed" }), slot: 11 }]);
+  assert.deepEqual(states(list), [[11, "confirmed"], [9, "processed"]]);
+});
+
+test("a swap has the state that its slot got before it came", () => {
+  const list = new SwapList(10);
+  assert.equal(list.become(1, "orphaned"), false);
+  list.become(2, "confirmed");
+  list.become(3, "finalized");
+  list.add([swap(1), swap(2), swap(3, { commitment: "confirmed" })]);
+  assert.deepEqual(states(list), [[3, "finalized"], [2, "confirmed"], [1, "orphaned"]]);
+  list.add([swap(1), swap(1, { commitment: "confirmed" }), swap(1)]);
+  assert.deepEqual(states(list).at(-1), [1, "confirmed"]);
+});
+
 test("a note is above what was the newest then", () => {
   const list = new SwapList(10);
   list.add([swap(1), swap(2)]);
   list.note("may be missing");
   list.note("again");
   list.add([swap(3)]);
-  assert.deepEqual(keys(list), ["s3-0-0", "notice-2", "notice-1", "s2-0-0", "s1-0-0"]);
+  assert.deepEqual(keys(list), ["3-s3-0-0", "notice-2", "notice-1", "2-s2-0-0", "1-s1-0-0"]);
   list.become(2, "confirmed");
   assert.equal(list.rows()[1].notice, "again");
 });
@@ -65,7 +101,7 @@ test("the oldest rows are dropped, and the page says where the list ends", () =>
   assert.equal(list.trim(), null);
   list.add([swap(3)]);
   assert.equal(list.trim(), 800);
-  assert.deepEqual(keys(list), ["s3-0-0", "s2-0-0"]);
+  assert.deepEqual(keys(list), ["3-s3-0-0", "2-s2-0-0"]);
   list.allow(3);
   list.add([swap(1)]);
   assert.equal(list.trim(), null);

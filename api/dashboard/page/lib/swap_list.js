@@ -1,37 +1,40 @@
 // Swaps of a list, newest first: live ones and pages of the API, each once, and what became of them.
 
-const STATES = { processed: 1, confirmed: 2, finalized: 3 };
+import { isSurer, keyOf, onOneBranch, SlotStates } from "./branches.js";
 
 /** Keeps up to `most` swaps; what is too much goes at the old end. */
 export class SwapList {
   #most;
   #rows = new Map(); // key -> swap with `key` and `state`, or a notice
   #notices = 0;
+  #slots = new SlotStates();
 
   constructor(most) {
     this.#most = most;
   }
 
-  /** Takes swaps; one that is there already is replaced if the other is surer. */
+  /** Takes swaps; one that is there already is replaced if the other is settled, and surer. */
   add(swaps) {
     for (const swap of swaps) {
-      const key = `${swap.signature}-${swap.event_index}`;
+      const key = keyOf(swap);
       const before = this.#rows.get(key);
-      const state = swap.commitment ?? "processed";
-      if (before && (STATES[before.state] ?? 0) >= STATES[state]) continue;
-      this.#rows.set(key, { ...swap, key, state });
+      const isSettled = (swap.commitment ?? "processed") !== "processed";
+      if (before && !(isSettled && isSurer(swap.commitment, before.state))) continue;
+      this.#rows.set(key, { ...swap, key, state: this.#slots.of(swap) });
     }
+    this.#choose();
   }
 
   /** What a slot has become: "confirmed", "finalized" or "orphaned"; returns whether it matters. */
   become(slot, state) {
+    this.#slots.take(slot, state);
     let isKnown = false;
     for (const row of this.#rows.values()) {
-      if (row.slot !== slot || row.state === state || row.notice) continue;
-      if ((STATES[row.state] ?? 0) > (STATES[state] ?? 9)) continue;
+      if (row.slot !== slot || row.notice || !isSurer(state, row.state)) continue;
       row.state = state;
       isKnown = true;
     }
+    if (isKnown) this.#choose();
     return isKnown;
   }
 
@@ -71,6 +74,12 @@ export class SwapList {
         difference(other.tx_index, one.tx_index) ||
         other.event_index - one.event_index,
     );
+  }
+
+  /** Drops the rows of swaps that another branch of the chain has. */
+  #choose() {
+    const remaining = onOneBranch([...this.#rows.values()]);
+    if (remaining.length < this.#rows.size) this.#rows = new Map(remaining.map((row) => [row.key, row]));
   }
 }
 

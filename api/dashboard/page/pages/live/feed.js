@@ -1,7 +1,6 @@
 // The swaps of the Live page: what is shown, what waits. No DOM: tested with Node.
 
-const SLOTS_KEPT = 512;
-const SURENESS = { processed: 1, confirmed: 2, finalized: 3, orphaned: 4 };
+import { isSurer, keyOf, onOneBranch, SlotStates } from "../../lib/branches.js";
 
 /**
  * Takes events at any rate and keeps `most` of them. Shown are rows, newest first: swaps with `key`
@@ -14,15 +13,14 @@ export class Feed {
     this.arrived = 0; // swaps that wait, those that were dropped meanwhile counted
     this._most = most;
     this._waiting = []; // oldest first
-    this._states = new Map(); // slot -> state
+    this._slots = new SlotStates();
     this._notices = 0;
   }
 
   /** Take a swap. */
   add(swap) {
     this.arrived += 1;
-    const state = this._states.get(swap.slot) ?? swap.commitment ?? "processed";
-    this._wait({ ...swap, key: `${swap.signature}-${swap.event_index}`, state });
+    this._wait({ ...swap, key: keyOf(swap), state: this._slots.of(swap) });
   }
 
   /** Put words between the swaps: that some may be missing, say. They count as a row. */
@@ -33,17 +31,20 @@ export class Feed {
 
   /** Take what became of a slot; returns whether a row that is shown has changed. */
   settle(slot, state) {
-    if ((SURENESS[state] ?? 0) <= (SURENESS[this._states.get(slot)] ?? 0)) return false;
-    this._states.set(slot, state);
-    if (this._states.size > SLOTS_KEPT) this._states.delete(this._states.keys().next().value);
+    if (!this._slots.take(slot, state)) return false;
     let hasChanged = false;
     for (const rows of [this._waiting, this.rows]) {
       for (const row of rows) {
-        if (row.slot !== slot || row.state === state) continue;
+        if (row.slot !== slot || !isSurer(state, row.state)) continue;
         row.state = state;
         hasChanged ||= rows === this.rows;
       }
     }
+    const remaining = new Set(onOneBranch([...this.rows, ...this._waiting]));
+    const rows = this.rows.filter((row) => remaining.has(row));
+    hasChanged ||= rows.length < this.rows.length;
+    this.rows = rows;
+    this._waiting = this._waiting.filter((row) => remaining.has(row));
     return hasChanged;
   }
 
@@ -51,7 +52,7 @@ export class Feed {
   advance(budget) {
     if (this._waiting.length === 0) return false;
     let swaps = 0;
-    const fresh = new Map(); // by key: a swap that left the chain may come again
+    const fresh = new Map(); // by key: a swap may be delivered again
     for (const row of this._waiting.reverse()) {
       if (fresh.has(row.key)) continue;
       if (row.notice === undefined && ++swaps > budget) continue;
@@ -59,7 +60,7 @@ export class Feed {
     }
     this.passed += Math.max(0, this.arrived - budget);
     const before = this.rows.filter(({ key }) => !fresh.has(key));
-    this.rows = [...fresh.values(), ...before].slice(0, this._most);
+    this.rows = onOneBranch([...fresh.values(), ...before]).slice(0, this._most);
     this._waiting = [];
     this.arrived = 0;
     return true;
