@@ -255,10 +255,17 @@ class Shell {
       navigate: (path) => this.navigate(path),
       announce,
       useKey: (key) => {
-        this.keys.use(key, { remember: false });
+        this.keys.use(key, { remember: false, isOfAccount: true });
         this.showKey();
       },
-      signedOut: () => location.reload(), // whatever this page has of the session goes with it
+      sessionEnded: () => {
+        this.keys.sessionEnded();
+        this.showKey();
+      },
+      signedOut: () => {
+        this.keys.sessionEnded();
+        location.reload(); // whatever this page has of the session goes with it
+      },
     };
   }
 

@@ -3,6 +3,7 @@
 import { element, fill } from "./dom.js";
 import { keep, recall } from "./storage.js";
 
+const OF_ACCOUNT = "key-of-account"; // whether the key of the tab was made by its session
 const FORM = /^soltape_[0-9A-Za-z]{39}$/;
 
 /**
@@ -16,6 +17,8 @@ export class Keys {
     this.account = account;
     this.signInUrl = signInUrl;
     this._stored = recall("key", { forGood: false }) ?? recall("key");
+    this._isOfAccount = recall(OF_ACCOUNT, { forGood: false }) !== null;
+    if (account !== true) this._forgetOfAccount(); // the session ended while no page was there
   }
 
   /** The key to send; null: none, the browser sends the session by itself. */
@@ -42,16 +45,30 @@ export class Keys {
     return failure.code === "key_missing" ? "The session of this browser is over" : failure.message;
   }
 
-  use(key, { remember }) {
+  use(key, { remember, isOfAccount = false }) {
     this.forget();
     this._stored = key;
     keep("key", key, { forGood: remember });
+    this._isOfAccount = isOfAccount;
+    if (isOfAccount) keep(OF_ACCOUNT, "yes", { forGood: false });
   }
 
   forget() {
     this._stored = null;
+    this._isOfAccount = false;
     keep("key", null, { forGood: false });
     keep("key", null);
+    keep(OF_ACCOUNT, null, { forGood: false });
+  }
+
+  /** The user has signed out: what this page has of the account goes with the session. */
+  sessionEnded() {
+    if (this.account) this.account = false;
+    this._forgetOfAccount();
+  }
+
+  _forgetOfAccount() {
+    if (this._isOfAccount) this.forget();
   }
 }
 

@@ -227,6 +227,23 @@ def test_the_account_is_for_everybody(
         assert found == []
 
 
+def test_a_key_that_the_page_took_goes_with_the_session(browser: Browser, own: Served) -> None:
+    with visited(browser, own) as page:
+        page.goto(f"{own.url}/signin")
+        page.get_by_label("Name").fill("leaver")
+        page.get_by_role("button", name="Sign in").click()
+        key = make_key(page)
+        page.get_by_role("button", name="Use it in this page").click()
+        shown = page.locator("#key-button")
+        expect(shown).to_have_text(f"Key: …{key[-4:]}")
+        page.reload()
+        expect(shown).to_have_text(f"Key: …{key[-4:]}")
+        page.get_by_role("button", name="Sign out").click()
+        expect(page.get_by_role("link", name="Sign in")).to_be_visible()
+        expect(shown).to_have_text("Key: none")
+        assert page.evaluate("localStorage.length + sessionStorage.length") == 0
+
+
 def test_a_page_of_another_port_makes_no_key(browser: Browser, own: Served) -> None:
     """Browsers send cookies to all ports of a host, so another page there has them sent too."""
     with visited(browser, own) as page:
