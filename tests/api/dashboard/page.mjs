@@ -22,15 +22,35 @@ class ElementNode extends EventTarget {
   }
 
   append(...nodes) {
-    this.childNodes.push(...nodes);
+    for (const node of nodes) this.insertBefore(node, null);
   }
 
   replaceChildren(...nodes) {
-    this.childNodes = nodes;
+    this.childNodes = [];
+    this.append(...nodes);
   }
 
-  insertBefore(node) {
-    this.childNodes.push(node);
+  insertBefore(node, next) {
+    node.parent?.removeChild(node);
+    node.parent = this;
+    this.childNodes.splice(next === null ? Infinity : this.childNodes.indexOf(next), 0, node);
+  }
+
+  removeChild(node) {
+    this.childNodes = this.childNodes.filter((each) => each !== node);
+  }
+
+  remove() {
+    this.parent?.removeChild(this);
+  }
+
+  get nextElementSibling() {
+    const { childNodes } = this.parent;
+    return childNodes.slice(childNodes.indexOf(this) + 1).find((node) => node instanceof ElementNode) ?? null;
+  }
+
+  isEqualNode(other) {
+    return this === other; // not looked at any closer
   }
 
   setAttribute(name, value) {
@@ -44,6 +64,8 @@ class ElementNode extends EventTarget {
   querySelector() {
     return null; // nothing has the focus
   }
+
+  focus() {}
 
   get firstChild() {
     return this.childNodes[0] ?? null;
@@ -64,12 +86,20 @@ class ElementNode extends EventTarget {
 
 globalThis.document = Object.assign(new EventTarget(), {
   createElement: (tag) => new ElementNode(tag),
+  createElementNS: (_, tag) => new ElementNode(tag),
   createTextNode: (text) => new TextNode(text),
 });
 globalThis.matchMedia = () => ({ matches: false });
 globalThis.requestAnimationFrame = () => 0; // nothing is drawn
 globalThis.cancelAnimationFrame = () => {};
 globalThis.history = { replaceState() {} };
+globalThis.location = new URL("http://soltape.test/");
+globalThis.addEventListener = () => {};
+globalThis.removeEventListener = () => {};
+globalThis.ResizeObserver = class {
+  observe() {}
+  disconnect() {}
+};
 
 /** Make an element to put a page into. */
 export function root() {
@@ -80,6 +110,11 @@ export function root() {
 export function elements(within) {
   const children = within.childNodes.filter((node) => node instanceof ElementNode);
   return children.flatMap((node) => [node, ...elements(node)]);
+}
+
+/** Have what was promised so far happen. */
+export function happened() {
+  return new Promise(setImmediate);
 }
 
 /** The facts of a part of a page: what each is called, and what is said of it. */

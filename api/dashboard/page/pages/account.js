@@ -12,7 +12,7 @@ export const title = "Account";
 
 const SECTIONS = [createKeys, createUsage, createPlan, createKafka];
 
-export function mount(root, { api, settings, useKey, signedOut }) {
+export function mount(root, { api, settings, useKey, sessionEnded, signedOut }) {
   if (!settings.account) {
     fill(root, element("h1", {}, title), signInCard(settings));
     return () => {};
@@ -23,11 +23,15 @@ export function mount(root, { api, settings, useKey, signedOut }) {
   const account = {
     answer: null,
     get: (path) => api.get(path, { withKey: null, signal: leaving.signal }),
-    /** Change something, and show the account as it is then; throws Failure. */
+    /**
+     * Change something, and have the account shown as it is then; throws Failure. The answer may be a
+     * secret that is seen once: whether the account can be read after it makes no difference.
+     */
     async post(path, body) {
-      const headers = { "x-csrf-token": this.answer.csrf };
+      const { csrf } = this.answer ?? (await this.get("/account.json"));
+      const headers = { "x-csrf-token": csrf };
       const answer = await api.post(path, body, { withKey: null, headers });
-      if (path !== "/signout") await load();
+      if (path !== "/signout") load();
       return answer;
     },
     useKey,
@@ -36,16 +40,17 @@ export function mount(root, { api, settings, useKey, signedOut }) {
   const leave = element("button", { type: "button", on: { click: signOut } }, "Sign out");
   const head = element("header", { class: "row apart" }, element("h1", {}, title), leave);
   fill(root, head, name, problem, sections.map((each) => each.element));
-  load().catch(() => {});
+  load();
 
+  /** Show the account, or why it cannot be read. */
   async function load() {
     try {
       account.answer = await account.get("/account.json");
     } catch (error) {
       if (isAbort(error)) return;
       if (error.code === "session_missing") showSignIn("You are signed out.");
-      else fill(problem, failureWords(error, { isStale: account.answer !== null, again: () => load().catch(() => {}) }));
-      throw error;
+      else fill(problem, failureWords(error, { isStale: account.answer !== null, again: load }));
+      return;
     }
     fill(problem);
     const { name: words, id } = account.answer.user;
@@ -56,7 +61,9 @@ export function mount(root, { api, settings, useKey, signedOut }) {
   function showSignIn(words) {
     leaving.abort();
     for (const each of sections) each.stop();
-    fill(root, element("h1", {}, title), signInCard(settings, words));
+    sessionEnded();
+    // A secret is seen once: it stays on the page.
+    fill(root, element("h1", {}, title), signInCard(settings, words), sections.map(({ secret }) => secret));
   }
 
   async function signOut() {

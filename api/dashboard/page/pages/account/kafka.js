@@ -57,8 +57,9 @@ export function createKafka(account) {
     try {
       const { properties } = await account.post("/account/kafka", { name: name.value });
       name.value = "";
-      fill(made, shown(properties));
-      made.querySelector("pre").focus();
+      const secret = element("pre", { id: "new-kafka", class: "scroll", tabindex: "0", "aria-label": "Properties" }, properties);
+      fill(made, shown(properties, secret));
+      secret.focus();
     } catch (error) {
       fill(problem, failureWords(error));
     } finally {
@@ -67,7 +68,7 @@ export function createKafka(account) {
   }
 
   /** The one time that a password is seen. */
-  function shown(properties) {
+  function shown(properties, secret) {
     const said = element("span", { role: "status" });
     const copy = async () => {
       try {
@@ -81,7 +82,7 @@ export function createKafka(account) {
       "div",
       { class: "card new-key" },
       element("p", {}, "This is a properties file of Kafka's clients, with the password. It is not shown again."),
-      element("pre", { id: "new-kafka", class: "scroll", tabindex: "0", "aria-label": "Properties" }, properties),
+      secret,
       element(
         "div",
         { class: "row" },
@@ -125,6 +126,7 @@ export function createKafka(account) {
 
   return {
     element: whole,
+    secret: made, // empty, or what is seen once
     show({ kafka, plan }) {
       const { credentials } = kafka;
       setText(about, kafkaWords(kafka, plan.name));

@@ -59,8 +59,9 @@ export function createKeys(account) {
     try {
       const { key } = await account.post("/account/keys", { name: name.value });
       name.value = "";
-      fill(made, shown(key));
-      made.querySelector("code").focus();
+      const secret = element("code", { id: "new-key", tabindex: "-1" }, key);
+      fill(made, shown(key, secret));
+      secret.focus();
     } catch (error) {
       fill(problem, failureWords(error));
     } finally {
@@ -69,7 +70,7 @@ export function createKeys(account) {
   }
 
   /** The one time that a key is seen. */
-  function shown(key) {
+  function shown(key, secret) {
     const command = `curl -H "x-api-key: ${key}" ${location.origin}/api/usage`;
     const use = () => {
       account.useKey(key);
@@ -79,7 +80,7 @@ export function createKeys(account) {
       "div",
       { class: "card new-key" },
       element("p", {}, "This is the key. It is not shown again."),
-      element("p", {}, element("code", { id: "new-key", tabindex: "-1" }, key)),
+      element("p", {}, secret),
       element("p", { class: "hint" }, "Try it: ", element("code", {}, command)),
       element(
         "div",
@@ -119,6 +120,7 @@ export function createKeys(account) {
 
   return {
     element: whole,
+    secret: made, // empty, or what is seen once
     show({ keys, most_keys: most }) {
       fill(room, `${keys.length} of ${most} keys. All of them together have the plan's credits and rate.`);
       table.hidden = keys.length === 0;
