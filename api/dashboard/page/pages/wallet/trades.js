@@ -17,8 +17,9 @@ const COLUMNS = [
 
 /** Make the card of a wallet's swaps: `{element, choose, swap, become, gap, still, learn, stop}`. */
 export function createTrades({ api, path, announce }) {
-  let list;
-  let pages;
+  let chosen = null; // mint
+  let shown = fromNewest(); // a list, and its pages
+  let coming = null; // what takes its place once the newest page is here
   let leaving = null;
   const heading = element("h2", { tabindex: "-1" }, "Swaps");
   const allButton = element("button", { type: "button", hidden: true, on: { click: () => choose(null) } }, "Of all tokens");
@@ -33,9 +34,8 @@ export function createTrades({ api, path, announce }) {
   });
   const problem = element("div", {});
   const stillness = element("p", { class: "hint inset", hidden: true });
-  const olderButton = element("button", { type: "button", hidden: true, on: { click: () => next(true) } }, "Older swaps");
+  const olderButton = element("button", { type: "button", hidden: true, on: { click: () => next(shown, true) } }, "Older swaps");
   const ending = element("p", { class: "hint" });
-  let chosen = null; // mint
   let drawn = null; // timer of the next drawing
 
   const whole = element(
@@ -48,29 +48,37 @@ export function createTrades({ api, path, announce }) {
     element("div", { class: "row inset" }, olderButton, ending),
   );
 
+  function fromNewest() {
+    const pages = new SwapPages(api, chosen === null ? `${path}/swaps` : `${path}/trades/${chosen}`);
+    return { list: new SwapList(MOST), pages };
+  }
+
+  /** Read from the newest swap on; what is shown remains until that has come. */
   function begin() {
     leaving?.abort();
     leaving = new AbortController();
-    clearTimeout(drawn);
-    drawn = null;
-    list = new SwapList(MOST);
-    pages = new SwapPages(api, chosen === null ? `${path}/swaps` : `${path}/trades/${chosen}`);
-    next(false);
+    coming = fromNewest();
+    next(coming, false);
   }
 
-  async function next(byHand) {
+  async function next(source, byHand) {
     const { signal } = leaving;
     olderButton.disabled = true;
     try {
-      const swaps = await pages.next(signal);
-      list.add(swaps);
+      const swaps = await source.pages.next(signal);
+      if (signal.aborted) return;
+      source.list.add(swaps);
+      shown = source;
+      coming = null;
       fill(problem);
       draw();
-      if (byHand) announce(pages.ending ?? `${count(swaps.length)} older swaps`);
+      if (byHand) announce(shown.pages.ending ?? `${count(swaps.length)} older swaps`);
     } catch (error) {
       if (isAbort(error) || signal.aborted) return;
+      coming = null;
       table.setEmpty("");
-      fill(problem, failureWords(error, { isStale: list.size > 0, again: () => next(byHand) }));
+      const again = source === shown ? () => next(source, byHand) : begin;
+      fill(problem, failureWords(error, { isStale: shown.list.size > 0, again }));
     } finally {
       if (!signal.aborted) olderButton.disabled = false;
     }
@@ -79,6 +87,7 @@ export function createTrades({ api, path, announce }) {
   function draw() {
     clearTimeout(drawn);
     drawn = null;
+    const { list, pages } = shown;
     list.trim();
     table.setEmpty("No swaps within the last 30 days; there may be older ones.");
     table.update(list.rows());
@@ -87,12 +96,19 @@ export function createTrades({ api, path, announce }) {
     setText(ending, isFull ? `The ${count(MOST)} newest are shown.` : (pages.ending ?? ""));
   }
 
+  function lists() {
+    return coming === null ? [shown] : [shown, coming];
+  }
+
   function choose(mint, name = "") {
     chosen = mint;
     setText(heading, mint === null ? "Swaps" : `Swaps of ${name}`);
     allButton.hidden = mint === null;
     table.setEmpty("Loading …"); // what was there is of other tokens
     table.update([]);
+    clearTimeout(drawn);
+    drawn = null;
+    shown = fromNewest();
     begin();
   }
 
@@ -108,16 +124,17 @@ export function createTrades({ api, path, announce }) {
     /** A live swap of the wallet. */
     swap(event) {
       if (chosen !== null && chosen !== event.mint) return;
-      list.add([event]);
+      for (const { list } of lists()) list.add([event]);
       drawn ??= setTimeout(draw, DRAW_EVERY_MS);
     },
     /** What became of a slot. */
     become(slot, state) {
-      if (list.become(slot, state)) drawn ??= setTimeout(draw, DRAW_EVERY_MS);
+      const isKnown = lists().map(({ list }) => list.become(slot, state)).includes(true);
+      if (isKnown) drawn ??= setTimeout(draw, DRAW_EVERY_MS);
     },
     /** Live swaps may be missing. */
     gap(message) {
-      list.note(`Live swaps may be missing here. ${message} Look for newer ones in a moment.`);
+      for (const { list } of lists()) list.note(`Live swaps may be missing here. ${message} Look for newer ones in a moment.`);
       drawn ??= setTimeout(draw, DRAW_EVERY_MS);
     },
     /** No live swaps come, and why. */
@@ -129,7 +146,7 @@ export function createTrades({ api, path, announce }) {
     learn(positions) {
       const before = symbols.size;
       for (const { mint, symbol } of positions) if (symbol) symbols.set(mint, symbol);
-      if (symbols.size > before && list.size > 0) draw();
+      if (symbols.size > before && shown.list.size > 0) draw();
     },
     stop() {
       leaving.abort();
