@@ -234,6 +234,27 @@ test("nothing is in force once a subscription has ended, and it is said to be as
   assert.equal(world.asked("subscribe", "prices").length, 1);
 });
 
+test("it is asked for later and later while it ends at once, and soon again after it lasted", () => {
+  const { world } = live();
+  const alive = (ms) => {
+    for (const until = world.nowMs + ms; world.nowMs < until; ) {
+      world.pass(Math.min(1_000, until - world.nowMs));
+      world.say({ type: "notice", code: "source_back", message: "" });
+    }
+  };
+  const waited = () => {
+    const before = world.asked("subscribe", "swaps").length;
+    ended(world);
+    const sinceMs = world.nowMs;
+    while (world.asked("subscribe", "swaps").length === before) alive(1_000);
+    world.acknowledge("swaps");
+    return world.nowMs - sinceMs;
+  };
+  assert.deepEqual([1, 2, 3, 4, 5, 6].map(waited), [2_000, 4_000, 8_000, 16_000, 30_000, 30_000]);
+  alive(10_000);
+  assert.equal(waited(), 2_000);
+});
+
 test("too many new wallets are asked for again once the minute has passed", () => {
   const { world } = live();
   ended(world, "too_many_new_wallets");

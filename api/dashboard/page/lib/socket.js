@@ -10,14 +10,14 @@ import { isAfter } from "./event_id.js";
 
 const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 30_000;
-const STEADY_MS = 10_000; // a connection that lasted this long: the next wait begins small again
+const STEADY_MS = 10_000; // what lasted this long, connection or subscription: the next wait begins small again
 const PING_MS = 5_000;
 const SILENCE_MS = 12_000; // without any frame, pongs among them: the connection is dead
 const OPENING_MS = 10_000;
 const UNUSED_MS = 250; // a page goes, the next one subscribes: not worth a new connection
 
-// Errors that end a subscription, acknowledged or not, and when it is asked for again. Every other error
-// leaves what was in force before.
+// Errors that end a subscription, acknowledged or not, and when it is asked for again: later and later where
+// that fails. Every other error leaves what was in force before.
 export const ENDED_AGAIN_MS = new Map([
   ["store_unavailable", 2_000],
   ["too_many_new_wallets", 60_000],
@@ -102,7 +102,8 @@ export class Connection {
       requestId: null, // the newest, until it is answered
       asked: new Map(), // request id -> filter, of all that were not answered
       isLive: false, // events that come are ours
-      wasLive: false,
+      liveMs: 0, // since when
+      ends: 0, // in a row, each soon after its acknowledgement
     };
     this._subscriptions.set(channel, subscription);
     this._forget("unused");
@@ -328,6 +329,7 @@ export class Connection {
     }
     subscription.inForce = null;
     subscription.isLive = true;
+    subscription.liveMs = this._now();
     this._announce(subscription, "live", { filter: frame.filter ?? {} });
   }
 
@@ -380,9 +382,13 @@ export class Connection {
     if (!subscription) return this._notice(frame);
     subscription.inForce = null;
     if (subscription.requestId !== null) return; // a newer request is on its way
+    if (subscription.isLive && this._now() - subscription.liveMs >= STEADY_MS) subscription.ends = 0;
     subscription.isLive = false;
+    const first = ENDED_AGAIN_MS.get(frame.code);
+    const wait = Math.max(first, Math.min(LONGEST_WAIT_MS, first * 2 ** subscription.ends));
+    subscription.ends += 1;
     // Before anybody hears of it: a listener may stop the subscription, or change it.
-    this._after(`again ${subscription.channel}`, ENDED_AGAIN_MS.get(frame.code), () => {
+    this._after(`again ${subscription.channel}`, wait, () => {
       if (this._isOpen()) this._ask(subscription);
     });
     this._refused(subscription, frame, true);
