@@ -2,7 +2,10 @@ import assert from "node:assert/strict";
 import test from "node:test";
 
 import { closes, fit, Trail } from "../../../api/dashboard/page/lib/trail.js";
+import { mount } from "../../../api/dashboard/page/pages/trending.js";
 import { matches, TrendingList } from "../../../api/dashboard/page/pages/trending/list.js";
+import { root } from "./page.mjs";
+import { World } from "./world.mjs";
 
 const MINUTE_MS = 60_000;
 
@@ -105,4 +108,23 @@ test("tokens are found by name and symbol in any case, by addresses as they are"
   const row = { data: token("MintAddress", { name: "Sleepy Ghost", symbol: null, creator: "Who" }) };
   for (const words of ["", "ghost", "SLEEPY", "tAdd", "Who"]) assert.ok(matches(row, words), words);
   for (const words of ["otter", "mintaddress", "who"]) assert.ok(!matches(row, words), words);
+});
+
+test("that no token trends is said of a list that came, not of one that is acknowledged", (context) => {
+  const world = new World();
+  context.mock.timers.enable({ apis: ["setInterval", "setTimeout"] });
+  const whole = root();
+  context.after(mount(whole, { api: {}, trending: world.connection, announce() {} }));
+  const channel = "trending-pairs";
+  world.open();
+  world.acknowledge(channel);
+  assert.match(whole.textContent, /Waiting for the list/);
+  const { request_id } = world.asked("subscribe", channel).at(-1);
+  world.say({ type: "error", code: "store_unavailable", message: "the store is away", channel, request_id });
+  assert.match(whole.textContent, /Reading the list.*the store is away.*Waiting for the list/);
+  world.pass(2_500);
+  assert.deepEqual(world.asked("subscribe", channel).map(({ dex }) => dex), ["*", "*"]);
+  world.acknowledge(channel);
+  world.say({ type: "snapshot", channel, data: [], as_of_id: "1-0-0" });
+  assert.match(whole.textContent, /No token trends here now/);
 });

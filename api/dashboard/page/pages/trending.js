@@ -89,6 +89,7 @@ export function mount(root, { api, trending, announce }) {
   const subscription = trending.subscribe(CHANNEL, filter(), {
     onSnapshot(records) {
       list.replace(records);
+      if (list.size === 0) table.setEmpty("No token trends here now");
       heard();
     },
     onEvent(data, _, frame) {
@@ -100,11 +101,11 @@ export function mount(root, { api, trending, announce }) {
       warn(`${message ?? "Some changes were missed"}. The list was read anew.`);
       readAnew();
     },
-    onState({ state: now, error }) {
+    onState({ state: now, error, isRetried }) {
       if (error) warn(error.message);
       if (now === "away" && list.size === 0) table.setEmpty("Connecting to the gateway …");
-      if (now === "live") table.setEmpty("No token trends here now");
-      subscriptionState = now;
+      if (now === "live" && list.size === 0) table.setEmpty("Waiting for the list …");
+      subscriptionState = isRetried ? "asking" : now;
       say();
     },
   });
