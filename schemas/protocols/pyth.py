@@ -5,6 +5,9 @@ target; the same tokens may back votes and publishers, so that what is bound is 
 never their sum. Tokens of a vesting schedule that have not vested back votes only. A position that
 is unlocked binds nothing, although the program keeps it until it next merges positions.
 
+Anybody can open a stake account for any wallet, of any size and with any schedule: one without
+tokens and positions is not the wallet's, whatever its schedule says.
+
 Source: the program's `PositionData`, `Position`, `VestingSchedule`, `utils/risk.rs` and
 `utils/clock.rs`; IDL and arithmetic of @pythnetwork/staking-sdk 0.3.0.
 """
@@ -44,7 +47,7 @@ EPOCH_S: Final = 604_800
 _OWNER_AT: Final = 8
 _HEADER: Final = 40
 _SLOT: Final = 200
-_MOST_SLOTS: Final = 255  # their index is a byte
+_MOST_SLOTS: Final = 256  # their index is a byte: the program sets none behind them
 _LOCK_AT: Final = 44
 _LISTED_AT: Final = 179
 _DECIMALS: Final = 6
@@ -60,6 +63,7 @@ CONFIG: Final = Kind(
 )
 
 _FREE: Final = "assets: what can be withdrawn, for it is not known what has vested"
+_NO_LENGTH: Final = "locks: periods of no length, by which the program pays nothing out"
 _BALANCE: Final = "assets: tokens that are not staked, for the custody is not known"
 
 
@@ -118,10 +122,8 @@ def _metadata_of(positions: bytes) -> bytes:
 
 def slots(account: Account) -> Iterator[Staked]:
     """Yield the positions of a stake account; raises Unreadable."""
-    count = (len(account.data) - _HEADER) // _SLOT
-    if count > _MOST_SLOTS:
-        raise Unreadable(f"{count} slots of positions", account.address)
-    for number in range(count):
+    capacity = (len(account.data) - _HEADER) // _SLOT
+    for number in range(min(capacity, _MOST_SLOTS)):
         reader = Reader(account.data, _HEADER + number * _SLOT)
         if _is_some(reader, account):
             amount_raw, activation_epoch = reader.u64(), reader.u64()
@@ -138,28 +140,40 @@ def _is_some(reader: Reader, account: Account) -> bool:
     return tag == 1
 
 
-def unvested(vesting: Vesting, listed_s: int | None, now_s: int) -> int:
-    """Return what of a schedule has not vested, rounded down as the program does."""
+def unvested(vesting: Vesting, listed_s: int | None, now_s: int) -> int | None:
+    """Return what of a schedule has not vested, rounded down as the program does.
+
+    None for periods of no length: the program divides by their length, so that every withdrawal
+    fails. A schedule without periods is over when it starts.
+    """
     start_s = listed_s if vesting.start_s is None else vesting.start_s
     if start_s is None or now_s < start_s:
         return vesting.initial_raw
+    if not vesting.period_s:
+        return None
     passed = (now_s - start_s) // vesting.period_s
-    return max(0, vesting.periods - passed) * vesting.initial_raw // vesting.periods
+    if passed >= vesting.periods:
+        return 0
+    return (vesting.periods - passed) * vesting.initial_raw // vesting.periods
 
 
 def _position(account: Account, found: Mapping[bytes, Account], world: World) -> Position | None:
     """Return a stake account; None for one that is empty; raises Unreadable."""
     staked, epoch = [*slots(account)], world.time_s // EPOCH_S
-    position = Position("staking", account, market=PYTH)
-    position.locks = [_lock(each, epoch) for each in staked]
     custody, metadata = (
         found.get(address)
         for address in (_custody_of(account.address), _metadata_of(account.address))
     )
+    balance_raw = None if custody is None else _balance(custody, account)
+    if balance_raw == 0 and not staked:
+        return None
+    position = Position("staking", account, market=PYTH)
+    position.locks = [_lock(each, epoch) for each in staked]
     position.reference_slot = min(
         (each.slot for each in (custody, metadata) if each is not None), default=None
     )
     unvested_raw: int | None = None
+    pays = True
     if metadata is None:
         position.missing.append(_metadata_of(account.address))
     elif (vesting := _vesting(metadata, account)) is None:
@@ -168,20 +182,22 @@ def _position(account: Account, found: Mapping[bytes, Account], world: World) ->
         listed_s, is_known = _listed(vesting, found, account, position)
         if is_known:
             unvested_raw = unvested(vesting, listed_s, world.time_s)
+            pays = unvested_raw is not None
             position.locks.append(_vesting_lock(vesting, listed_s, unvested_raw))
     bound = [each for each in staked if each.binds(epoch)]
     votes_raw = sum(each.amount_raw for each in bound if each.publisher is None)
     published_raw = sum(each.amount_raw for each in bound if each.publisher is not None)
     bound_raw = max(votes_raw, published_raw + (unvested_raw or 0))
     free_raw: int | None = None
-    if custody is None:
+    if not pays:
+        position.unsupported_fields.append(_NO_LENGTH)
+    if balance_raw is None:
         position.missing.append(_custody_of(account.address))
         position.unsupported_fields.append(_BALANCE)
     else:
-        balance_raw = _balance(custody, account)
-        bound_raw = min(bound_raw, balance_raw)
+        bound_raw = min(bound_raw, balance_raw) if pays else balance_raw
         free_raw = balance_raw - bound_raw
-        if unvested_raw is None:
+        if unvested_raw is None and pays:
             position.unsupported_fields.append(_FREE)
     for role, amount_raw in ((Role.SUPPLY, free_raw), (Role.LOCKED, bound_raw)):
         if amount_raw != 0:
@@ -198,9 +214,11 @@ def _lock(staked: Staked, epoch: int) -> Lock:
     return Lock("cooldown", locked, free, ends_ms=_ms(ends * EPOCH_S))
 
 
-def _vesting_lock(vesting: Vesting, listed_s: int | None, unvested_raw: int) -> Lock:
+def _vesting_lock(vesting: Vesting, listed_s: int | None, unvested_raw: int | None) -> Lock:
     start_s = listed_s if vesting.start_s is None else vesting.start_s
-    ends_ms = None if start_s is None else _ms(start_s + vesting.period_s * vesting.periods)
+    ends_ms = None
+    if start_s is not None and unvested_raw is not None:
+        ends_ms = _ms(start_s + vesting.period_s * vesting.periods)
     return Lock("vesting", unvested_raw, ends_ms=ends_ms)
 
 
@@ -234,12 +252,9 @@ def _vesting(metadata: Account, of: Account) -> Vesting | None:
             raise Unreadable(f"metadata: vesting {schedule} at {_LOCK_AT}", of.address)
         initial_raw = reader.u64()
         start_s = reader.i64() if schedule == 1 else None
-        vesting = Vesting(initial_raw, start_s, reader.u64(), reader.u64())
+        return Vesting(initial_raw, start_s, reader.u64(), reader.u64())
     except error:
         raise Unreadable(f"metadata of {len(metadata.data)} bytes", of.address) from None
-    if not vesting.period_s or not vesting.periods:
-        raise Unreadable("metadata: vesting without periods", of.address)
-    return vesting
 
 
 def _listed(
