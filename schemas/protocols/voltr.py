@@ -3,7 +3,8 @@
 A share is worth what a withdrawal pays now: its part of the vault's assets without the profit that
 is still locked, less the redemption fee. Fees count as shares: those that were not harvested, and
 the management fee since it was last charged. A request keeps shares in escrow, and pays what they
-are worth at the end, though no more than when it was made.
+are worth at the end, though no more than when it was made. A vault whose own numbers leave nothing
+to withdraw pays 0, and is no error: anybody can open one and send its shares.
 
 Source: the program's IDL (`Vault`, `RequestWithdrawVaultReceipt`); the arithmetic is that of
 `@voltr/vault-sdk`: `calculateAssetsForWithdrawHelper`, `processWithdrawalReceipt`.
@@ -58,6 +59,7 @@ _WHOLE_BPS: Final = 10_000
 _YEAR_S: Final = 365 * 86_400
 _FRACTION_BITS: Final = 48  # of amounts that the program keeps as decimals
 _LATEST_MS: Final = (1 << 53) - 1  # times are any u64 of seconds; JSON numbers are not
+_PAYS_NOTHING: Final = "assets.amount_raw: the vault pays nothing now, for"
 _NO_SUPPLY: Final = "assets.amount_raw: how many shares the vault has is not known"
 
 
@@ -131,7 +133,8 @@ def _worth(
 ) -> int | None:
     """Return the raw asset that a withdrawal pays for shares now, rounded down; raises Unreadable.
 
-    None where the supply is not known; the position then says so.
+    None where the supply is not known, 0 where fees or locked profit take all that the vault has;
+    the position then says so.
     """
     shares_mint = _shares_mint(vault)
     mint = mints.get(shares_mint)
@@ -147,13 +150,19 @@ def _worth(
     total = u64(data, 168)
     unlocked = total - _locked_profit(data, world.time_s)
     redemption_bps = u16(data, 520)
-    if unlocked < 0:
-        raise Unreadable("vault: more profit is locked at 672 than it has at 168", vault.address)
-    if redemption_bps > _WHOLE_BPS:
-        raise Unreadable(f"vault: redemption_fee {redemption_bps} at 520", vault.address)
+    fee = _uncharged_fee(data, total, world.time_s)
+    for pays_nothing, why in (
+        (unlocked < 0, "more profit is locked at 672 than it has at 168"),
+        (redemption_bps > _WHOLE_BPS, f"its redemption_fee at 520 is {redemption_bps}"),
+        (fee and fee >= total, "its management fee is all that it has at 168"),
+    ):
+        if pays_nothing:
+            position.unsupported_fields.append(f"{_PAYS_NOTHING} {why}")
+            return 0
     harvestable = sum(u64(data, at) for at in (576, 584, 592))
     supply += harvestable + u64(data, 616)  # and the dead weight
-    supply += _uncharged_shares(vault, total, supply, world.time_s)
+    if fee:
+        supply += -(-fee * supply // (total - fee))  # shares that the fee adds, rounded up
     return shares * unlocked * (_WHOLE_BPS - redemption_bps) // (supply * _WHOLE_BPS)
 
 
@@ -164,19 +173,13 @@ def _locked_profit(data: bytes, now_s: int) -> int:
     return u64(data, 672) * left_s // duration_s if left_s > 0 else 0
 
 
-def _uncharged_shares(vault: Account, total: int, supply: int, now_s: int) -> int:
-    """Return the shares that the management fee adds when it is next charged, rounded up."""
-    data = vault.data
+def _uncharged_fee(data: bytes, total: int, now_s: int) -> int:
+    """Return the management fee since it was last charged, in the asset."""
     charged_s = u64(data, 568)
     bps = sum(u16(data, at) for at in (516, 518, 526))  # manager, admin, protocol
     if not charged_s or now_s <= charged_s:
         return 0
-    fee = total * (now_s - charged_s) * bps // _WHOLE_BPS // _YEAR_S
-    if not fee:
-        return 0
-    if fee >= total:
-        raise Unreadable("vault: its management fee is more than it has at 168", vault.address)
-    return -(-fee * supply // (total - fee))
+    return total * (now_s - charged_s) * bps // _WHOLE_BPS // _YEAR_S
 
 
 def _supply(mint: Account) -> int:

@@ -133,6 +133,25 @@ def test_the_management_fee_since_it_was_charged_adds_shares() -> None:
     assert worth(vault(1_000, management=(500, 300, 200, NOW + 5)), 90, 90) == 1_000
 
 
+@pytest.mark.parametrize(
+    ("of", "why"),
+    [
+        (vault(1_000, management=(10_000, 0, 0, NOW - YEAR)), "management fee"),
+        (vault(1_000, management=(9_000, 9_000, 9_000, NOW - 9 * YEAR)), "management fee"),
+        (vault(1_000, locked=(1_001, NOW, 9)), "more profit"),
+        (vault(1_000, redemption_bps=10_001), "redemption_fee"),
+    ],
+)
+def test_a_vault_that_leaves_nothing_to_withdraw_pays_nothing(of: Account, why: str) -> None:
+    """Anybody opens a vault, sets its fees and sends its shares: none of it makes a sum unknown."""
+    found = read([of, request(10, 99, NOW)], 20, of, mint(500))
+    assert [lines(each) for each in found] == [[("supply", ASSET, 0)]] * 2
+    for position in found:
+        [named] = position.unsupported_fields
+        assert why in named
+    assert found[0].stands_for == {SHARES: 20}
+
+
 def test_without_the_mint_the_amount_is_not_known() -> None:
     [found] = read([vault(1_000)], 10)
     assert lines(found) == [("supply", ASSET, None)]
@@ -181,9 +200,6 @@ def test_an_empty_request_and_another_wallets_are_no_positions() -> None:
     ("own", "chain"),
     [
         (vault(1_000), mint(9)),  # fewer than the wallet has
-        (vault(1_000, redemption_bps=10_001), mint(500)),
-        (vault(1_000, locked=(1_001, NOW, 9)), mint(500)),
-        (vault(1_000, management=(10_000, 0, 0, NOW - YEAR)), mint(500)),
         (vault(1_000), vault(1)._replace(address=SHARES)),
         (vault(1_000), account(MINT, SHARES, {})),
         (vault(1_000)._replace(data=voltr.VAULT.tag), mint(500)),

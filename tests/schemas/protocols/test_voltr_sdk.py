@@ -4,8 +4,8 @@
 record them anew: `node worlds.cjs 20 > worlds.jsonl` in `voltr_sdk`, after `npm install` there.
 
 The SDK is not asked where it differs: of a management fee above a vault's assets it takes none, and
-before a vault's last report it locks more profit than was reported. We call the first unreadable,
-and lock what was reported.
+before a vault's last report it locks more profit than was reported. By us the first pays nothing,
+and what was reported is locked.
 """
 
 from __future__ import annotations
