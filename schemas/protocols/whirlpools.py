@@ -4,9 +4,15 @@ A position belongs to the holder of the NFT of its mint, in either token program
 bundle have the bundle's mint there, so that the one NFT finds them all without their bundle
 account. A tick without liquidity has no growth of its own: by the program's convention all of it
 was below. Amounts are those that leave the pool: what a Token-2022 mint takes of a transfer is not
-taken off. Reference slots are of pools, tick arrays and locks; a mint's decimals never change.
+taken off. Reference slots are of pools, tick arrays, locks and vaults of rewards; a mint's decimals
+never change.
+
+Rewards are emitted until somebody changes that, whatever is left of them: the program pays what is
+owed or what the reward's vault has, the lesser. So a wallet's positions count what is in the vault
+at most, all together.
+
 Source: orca-so/whirlpools, IDL; state/{position,whirlpool,fixed_tick_array,dynamic_tick_array,
-lock_config}.rs, manager/{position,tick,whirlpool}_manager.rs.
+lock_config}.rs, manager/{position,tick,whirlpool}_manager.rs, instructions/collect_reward.rs.
 """
 
 from __future__ import annotations
@@ -34,7 +40,8 @@ from schemas.protocols.contract import (
 from schemas.protocols.math.concentrated import grown, owed_raw_of_each, price_range, token_amounts
 from schemas.protocols.math.ticks import array_start, orca_sqrt_price_x64
 from schemas.protocols.mint import MINT, MINT_2022, MINT_2022_EXTENDED
-from schemas.solana.addresses import key
+from schemas.protocols.vaults import Side, vault_amount
+from schemas.solana.addresses import key, text
 from schemas.solana.borsh import raw_pubkey, u16, u64, u128
 from schemas.solana.derived import derived
 
@@ -65,8 +72,8 @@ _MINTS: Final = (MINT, MINT_2022, MINT_2022_EXTENDED)
 _MINT_AT: Final = 40  # of a position
 _DECIMALS_AT: Final = 44
 _TICKS: Final = 88
-_REWARDS: Final = 3
-_REWARD_SIZE: Final = 128
+_FEES: Final = 2  # of both tokens, before the rewards
+_REWARDS_AT: Final = range(269, 269 + 3 * 128, 128)  # of a pool: mint, vault, their emissions
 _U64: Final = (1 << 64) - 1
 _OUTSIDE: Final = struct.Struct("<10Q")  # five growths, each of two words
 _CHECKPOINTS: Final = struct.Struct("<15Q")  # five growths and what is owed of each
@@ -79,6 +86,7 @@ _LOCKED: Final = Role.LOCKED
 _CACHED_POSITIONS: Final = 1 << 14  # some 1.3 kB each
 _CACHED_POOLS: Final = 1 << 11  # some 2 kB each
 _UNKNOWN: Final = "fees and rewards: a tick array is missing"
+_NO_VAULT: Final = "rewards: what is left of one is not known, for its vault is not"
 
 
 class _Own(NamedTuple):
@@ -113,9 +121,32 @@ class _Pool(NamedTuple):
     updated_s: int
     growing: tuple[tuple[bytes, int, int], ...]
     """Of fees, then of rewards: mint, growth of a unit of liquidity, emissions in a second."""
+    vaults: Mapping[int, bytes]  # of rewards that are initialized, by their number in `growing`
 
 
 _Growths = tuple[int, ...]  # fees of a and b, then rewards
+
+
+class _Rewards:
+    """What is left in vaults of rewards, after what the positions before are owed."""
+
+    def __init__(self, found: Mapping[bytes, Account]) -> None:
+        self._found = found
+        self._left: dict[bytes, int] = {}
+
+    def take(self, vault: bytes, mint: bytes, owed_raw: int) -> int | None:
+        """Return what a vault pays of what is owed; None where it is not known.
+
+        Raises Unreadable.
+        """
+        left = self._left.get(vault)
+        if left is None:
+            left = vault_amount(self._found, Side(vault, mint, 0, 0))
+            if left is None:
+                return None
+        paid = min(left, owed_raw)
+        self._left[vault] = left - paid
+        return paid
 
 
 def read(held: Held, world: World) -> Reading:
@@ -133,11 +164,12 @@ def read(held: Held, world: World) -> Reading:
         arrays = () if now is None else _arrays(each, now)
         pools.append((now, arrays))
         if now is not None:
-            wanted.update(now.mints, arrays)
+            wanted.update(now.mints, arrays, now.vaults.values())
     if wanted:
         found |= yield [*wanted]
+    rewards = _Rewards(found)
     return [
-        _position(each, found, now, arrays, locks[each.account.address], world)
+        _position(each, found, now, arrays, locks[each.account.address], world, rewards)
         for each, (now, arrays) in zip(positions, pools, strict=True)
     ]
 
@@ -200,8 +232,13 @@ def _decoded(data: bytes) -> _Pool:
     fees = ((raw_pubkey(data, at), u128(data, at + 64), 0) for at in (101, 181))
     rewards = (
         (raw_pubkey(data, at), u128(data, at + 112), u128(data, at + 96))
-        for at in range(269, 269 + _REWARDS * _REWARD_SIZE, _REWARD_SIZE)
+        for at in _REWARDS_AT
     )
+    vaults = {
+        number: raw_pubkey(data, at + 32)
+        for number, at in enumerate(_REWARDS_AT, _FEES)
+        if raw_pubkey(data, at) != _NO_MINT
+    }
     [tick] = struct.unpack_from("<i", data, 81)
     return _Pool(
         (raw_pubkey(data, 101), raw_pubkey(data, 181)),
@@ -211,6 +248,7 @@ def _decoded(data: bytes) -> _Pool:
         tick,
         u64(data, 261),
         (*fees, *rewards),
+        vaults,
     )
 
 
@@ -237,6 +275,7 @@ def _position(
     addresses: tuple[bytes, ...],
     lock_at: bytes,
     world: World,
+    rewards: _Rewards,
 ) -> Position:
     account, own, is_first = placed
     position = Position("liquidity", account, market=own.pool)
@@ -282,9 +321,36 @@ def _position(
         position.unsupported_fields.append(_UNKNOWN)
     for number, (owed, (mint, _, _)) in enumerate(zip(owed_raws, now.growing, strict=True)):
         if mint != _NO_MINT and owed != 0:
-            of = decimals[number] if number < 2 else None
-            position.assets.append(Asset(_REWARD, mint, owed, of))
+            of = decimals[number] if number < _FEES else None
+            raw = owed
+            if owed is not None and (vault := now.vaults.get(number)) is not None:
+                raw = _paid(position, rewards, (vault, mint), owed, found)
+            position.assets.append(Asset(_REWARD, mint, raw, of))
     return position
+
+
+def _paid(
+    position: Position,
+    rewards: _Rewards,
+    reward: tuple[bytes, bytes],  # its vault and mint
+    owed_raw: int,
+    found: Mapping[bytes, Account],
+) -> int | None:
+    """Return what is paid of a reward that is owed; the position notes what is not, and why."""
+    vault, mint = reward
+    paid_raw = rewards.take(vault, mint, owed_raw)
+    if paid_raw is None:
+        position.missing.append(vault)
+        if _NO_VAULT not in position.unsupported_fields:
+            position.unsupported_fields.append(_NO_VAULT)
+        return None
+    slot = found[vault].slot
+    position.reference_slot = min(slot, position.reference_slot or slot)
+    if paid_raw < owed_raw:
+        position.unsupported_fields.append(
+            f"rewards: {owed_raw - paid_raw} more of {text(mint)} are owed than its vault has"
+        )
+    return paid_raw
 
 
 def _owed(placed: _Placed, pool: _Pool, arrays: list[Account], growths: _Growths) -> list[int]:

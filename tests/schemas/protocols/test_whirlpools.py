@@ -1,8 +1,9 @@
 """Liquidity of Whirlpools, against Orca's codecs and arithmetic, real accounts, and bad bytes.
 
 No difference is known between our amounts, fees and rewards and those of `decreaseLiquidityQuote`,
-`collectFeesQuote` and `collectRewardsQuote`, all without transfer fees. Where a product exceeds
-u128 the SDK raises and the program gives nothing; there we follow the program.
+`collectFeesQuote` and `collectRewardsQuote`, all without transfer fees, of pools whose vaults have
+what is owed: the SDK does not look at them. Where a product exceeds u128 the SDK raises and the
+program gives nothing; there we follow the program.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from schemas.protocols.contract import (
 )
 from schemas.protocols.math.ticks import MAX_TICK, MIN_TICK, orca_sqrt_price_x64
 from schemas.protocols.mint import MINT
+from schemas.protocols.token import TOKEN
 from schemas.protocols.whirlpools import (
     DYNAMIC_TICK_ARRAY,
     LOCK,
@@ -51,6 +53,8 @@ CORPUS = Path(__file__).parents[4] / "shared" / "corpus" / "accounts" / "p19-orc
 SDKS = Path(__file__).parent / "whirlpool_sdks"
 PROGRAM = Pubkey(POSITION.program)
 WALLET, POOL, NFT, A, B, R = (bytes([n]) * 32 for n in range(1, 7))
+VAULT = b"v" * 32
+ENOUGH = 2**64 - 1
 NOW_S = 1_700_000_100
 SPACING = 4
 SEEDS = range(1, 21)
@@ -62,6 +66,17 @@ def kind_of(data: bytes) -> Kind:
 
 def account(address: bytes, data: bytes, kind: Kind | None = None, slot: int = 9) -> Account:
     return Account(address, kind or kind_of(data), 1, data, slot)
+
+
+def vault(address: bytes, mint: bytes, raw: int, slot: int = 9) -> Account:
+    data = mint + bytes(32) + struct.pack("<Q36xB56x", raw, 1)
+    return Account(address, TOKEN, 1, data, slot)
+
+
+def vaults_of(pool: bytes) -> list[Account]:
+    """Return vaults of a pool's rewards that have whatever is owed."""
+    rewards = [pool[at : at + 64] for at in (269, 397, 525)]
+    return [vault(each[32:], each[:32], ENOUGH) for each in rewards if any(each)]
 
 
 def derived(*seeds: bytes) -> bytes:
@@ -123,7 +138,8 @@ def check(world: dict[str, Any]) -> int:
     }
     own = accounts[key(world["position"])]
     mint = key(world["mint"])
-    [found] = read([own], accounts.values(), [mint], world["now"])
+    known = [*accounts.values(), *vaults_of(accounts[key(world["market"])].data)]
+    [found] = read([own], known, [mint], world["now"])
     some = [tuple(each) for each in world["amounts"] if each[1] != "0"]
     owed = [tuple(each) for each in world["owed"] if each[1] != "0"]
     role = Role.LOCKED if world["isLocked"] else Role.SUPPLY
@@ -249,7 +265,7 @@ def pool_bytes(current: int = 0, spacing: int = SPACING) -> bytes:
     data[49:65] = (1 << 20).to_bytes(16, "little")
     data[65:81] = orca_sqrt_price_x64(current).to_bytes(16, "little")
     struct.pack_into("<i", data, 81, current)
-    data[101:133], data[181:213], data[269:301] = A, B, R
+    data[101:133], data[181:213], data[269:333] = A, B, R + VAULT
     data[165:181] = (5 << 64).to_bytes(16, "little")
     struct.pack_into("<Q", data, 261, NOW_S - 100)
     data[365:381] = (1 << 64).to_bytes(16, "little")
@@ -268,18 +284,62 @@ AMOUNT = int(2**19 * (1 - 1.0001**-2000))  # of each token, at a price of 1
 NO_GROWTH = (0,) * 5
 ARRAYS = [account(array_at(tick), ticks_bytes(tick, NO_GROWTH), slot=5) for tick in (-4000, 4000)]
 POOL_ACCOUNT = account(POOL, pool_bytes(), slot=7)
+REWARD_VAULT = vault(VAULT, R, 1_000)
 MINTS = [Account(mint, MINT, 1, bytes(44) + b"\6" + bytes(37), 1) for mint in (A, B)]
 
 
 def test_fees_and_rewards_accrue_to_liquidity_in_its_range() -> None:
     own = account(OWN, position_bytes())
-    [found] = read([own], [POOL_ACCOUNT, *ARRAYS, *MINTS], [NFT])
+    [found] = read([own], [POOL_ACCOUNT, REWARD_VAULT, *ARRAYS, *MINTS], [NFT])
     assert [each.amount_raw for each in found.assets] == [AMOUNT, AMOUNT, 7 + 5 * 2**19, 50]
     assert [each.mint for each in found.assets] == [A, B, A, R]
     assert [each.decimals for each in found.assets] == [6, 6, 6, None]
     assert found.reference_slot == 5
     assert found.range is not None
     assert found.range.current == 1
+
+
+def test_rewards_are_what_the_vault_has_at_most() -> None:
+    """`collect_reward` pays the lesser of both, and emissions go on when nothing is left."""
+    own = account(OWN, position_bytes())
+    for had, paid in ((50, 50), (49, 49), (0, 0)):
+        known = [POOL_ACCOUNT, *ARRAYS, *MINTS, vault(VAULT, R, had, slot=4)]
+        [found] = read([own], known, [NFT])
+        assert (found.assets[-1].mint, found.assets[-1].amount_raw) == (R, paid)
+        assert found.reference_slot == 4
+        assert found.missing == []
+        short = [f"rewards: {50 - paid} more of {text(R)} are owed than its vault has"]
+        assert found.unsupported_fields == (short if paid < 50 else [])
+
+
+def test_positions_of_a_wallet_share_the_vault() -> None:
+    mints = [bytes([n]) * 32 for n in (21, 22, 23)]
+    own = [
+        account(derived(b"position", mint), position_bytes().replace(NFT, mint)) for mint in mints
+    ]
+    found = read(own, [POOL_ACCOUNT, *ARRAYS, *MINTS, vault(VAULT, R, 70)], mints)
+    assert [each.assets[-1].amount_raw for each in found] == [50, 20, 0]
+    assert [len(each.unsupported_fields) for each in found] == [0, 1, 1]
+
+
+def test_without_the_vault_what_is_paid_of_a_reward_is_not_known() -> None:
+    own = account(OWN, position_bytes())
+    [found] = read([own], [POOL_ACCOUNT, *ARRAYS, *MINTS], [NFT])
+    assert [each.amount_raw for each in found.assets] == [AMOUNT, AMOUNT, 7 + 5 * 2**19, None]
+    assert found.missing == [VAULT]
+    [named] = found.unsupported_fields
+    assert "its vault is not" in named
+    before = World(10, NOW_S - 100, 1)  # nothing is owed of it: the vault is not needed
+    known = {each.address: each for each in (POOL_ACCOUNT, *ARRAYS, *MINTS)}
+    [found] = driven(whirlpools.read(Held(WALLET, [own], {NFT: 1}), before), known)
+    assert (found.missing, found.unsupported_fields) == ([], [])
+
+
+def test_a_vault_of_another_mint_is_named() -> None:
+    own = account(OWN, position_bytes())
+    with pytest.raises(Unreadable, match="another mint") as raised:
+        read([own], [POOL_ACCOUNT, *ARRAYS, vault(VAULT, A, 9)], [NFT])
+    assert raised.value.account == VAULT
 
 
 def test_without_its_arrays_amounts_remain_and_fees_are_not_known() -> None:
@@ -366,7 +426,8 @@ def test_any_bytes_are_read_or_unreadable(own: bytes, pool: bytes) -> None:
     data = bytearray(POSITION.tag + own)
     data[8:72] = POOL + NFT
     data[88:96] = struct.pack("<ii", -4000, 4000)
-    known = [account(POOL, WHIRLPOOL.tag + pool), *ARRAYS, *MINTS]
+    pool = WHIRLPOOL.tag + pool
+    known = [account(POOL, pool), *ARRAYS, *MINTS, *vaults_of(pool)]
     try:
         [found] = read([account(OWN, bytes(data))], known, [NFT])
     except Unreadable:
@@ -429,11 +490,13 @@ def test_what_is_owed_is_what_the_fields_say_one_by_one(
     mints = [A, B, R, bytes([7] * 32), bytes([8] * 32)]
     for at, mint in zip((101, 181, 269, 397, 525), mints, strict=True):
         pool[at : at + 32] = mint
+        pool[at + 32 : at + 64] = bytes([at % 251]) * 32
     arrays = [
         account(array_at(tick), ticks_bytes(tick, tuple(outside)))
         for tick, outside in ((-4000, lower), (4000, upper))
     ]
-    [found] = read([account(OWN, bytes(own))], [account(POOL, bytes(pool)), *arrays], [NFT])
+    known = [account(POOL, bytes(pool)), *arrays, *vaults_of(bytes(pool))]
+    [found] = read([account(OWN, bytes(own))], known, [NFT])
     rewards = [each for each in found.assets if each.role is Role.REWARD]
     owed_raw = clear_owed(bytes(own), bytes(pool), (lower, upper))
     expected = [(mint, owed) for mint, owed in zip(mints, owed_raw, strict=True) if owed]

@@ -26,6 +26,7 @@ RANGES_OF_ALL: Final = 5
 """Positions in pools of such a wallet."""
 WALLETS: Final = 400
 """Of each group: asked in turn at 200 a second, each comes again when its answer is too old."""
+_REWARDS_RAW: Final = 1 << 62  # in a pool's vault, more than is owed
 
 
 @dataclass(slots=True)
@@ -70,6 +71,9 @@ async def write_positions(write: RedisWriter, world: World) -> None:
         await _put(accounts, lending.PROGRAM, made)
     for made in pools.references():
         await _put(accounts, whirlpool.PROGRAM, made)
+    for vault, pool, mint in pools.vaults():
+        await accounts.put_token(vault, pool, mint, _REWARDS_RAW)
+        await accounts.follow_account(vault)
     for mint in dict.fromkeys(_mints(world)):
         await accounts.put_mint(mint, DECIMALS, SUPPLY_RAW)
     await accounts.put_mint(key(WSOL), SOL_DECIMALS, 0)

@@ -39,6 +39,10 @@ class Pools:
             made.append((whirlpool.array_address(pool, first), data, whirlpool.ARRAY_LAMPORTS))
         return made
 
+    def vaults(self) -> list[tuple[bytes, bytes, bytes]]:
+        """Return the vaults of all rewards: address, pool and mint."""
+        return [(vault, each.address, mint) for each in self._pools for vault, mint in each.vaults]
+
     def positions(self, count: int) -> list[Position]:
         """Return positions with NFTs of their own, each in another pool.
 

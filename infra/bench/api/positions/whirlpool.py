@@ -60,6 +60,11 @@ class Pool:
         of_rewards = tuple(each.growth_x64 for each in self.rewards)
         return (*self.growths, *of_rewards, *(0,) * (3 - len(self.rewards)))
 
+    @property
+    def vaults(self) -> list[tuple[bytes, bytes]]:
+        """Return the vaults of the rewards, each with its mint."""
+        return [(derived(b"reward", self.address, each.mint), each.mint) for each in self.rewards]
+
     def data(self) -> bytes:
         """Return the account's data."""
         data = bytearray(_POOL_BYTES)
@@ -72,9 +77,10 @@ class Pool:
             data[at + 32 : at + 64] = derived(b"vault", self.address, mint)
             data[at + 64 : at + 80] = _u128(growth)
         pack_into("<Q", data, 261, self.updated_s)
-        for number, reward in enumerate(self.rewards):
+        of_rewards = zip(self.rewards, self.vaults, strict=True)
+        for number, (reward, (vault, mint)) in enumerate(of_rewards):
             at = 269 + _REWARD_BYTES * number
-            data[at : at + 32] = reward.mint
+            data[at : at + 64] = mint + vault
             data[at + 96 : at + 128] = _u128(reward.per_second_x64) + _u128(reward.growth_x64)
         return bytes(data)
 
