@@ -32,7 +32,7 @@ PROTOCOL: Final = Protocol(
     identified="likely",
     unsupported_fields=(
         "interest and emissions since a vault or market last saw their indexes",
-        "SY of matured principal: by the SY's own rate, of which a vault knows what it last saw",
+        "SY that matured principal pays: by the SY's own rate, which a vault has as it last saw it",
         "prices of SY, PT and YT without a market",
         "fees, farms and emissions of liquidity between two rates",
         "what shares of strategy vaults are worth by the vaults",

@@ -6,8 +6,10 @@ its LP token is a share of both, and earns emissions and farms where it is depos
 Earnings count with the indexes that the vault and the market last saw, and farms until now. What SY
 gains after maturity is the treasury's: a `merge` first sees the rate of SY, and pays principal by
 it, so each pays less SY the later it is. That rate is of the SY's own program, which nothing here
-reads: the SY of matured principal has no amount. Below its highest rate a vault is in its emergency
-mode, and pays none.
+reads, so the SY of matured principal is not known. It stays a line of PT, which counts where a
+market prices it: anybody can send a PT, and SY without an amount would make the wallet's worth
+unknown. Below its highest rate a vault is in its emergency mode, and pays none.
+
 The program divides a market's balances in floating point, here they are exact: above 2**53 the last
 digits may differ.
 
@@ -65,7 +67,7 @@ _TOKENS: Final = (TOKEN, TOKEN_2022, TOKEN_2022_EXTENDED)
 _NO_VAULT: Final = "assets: the vault, which says what is deposited, is not known"
 _NO_MARKET: Final = "assets: the market, which says what is deposited, is not known"
 _NO_SUPPLY: Final = "assets.amount_raw: how many LP tokens the market has is not known"
-_NO_RATE: Final = "assets.amount_raw: principal pays SY by a rate that the vault has not seen yet"
+_NO_RATE: Final = "assets: principal pays SY by a rate that the vault has not seen yet"
 _EMERGENCY: Final = "locks: the vault pays nothing until SY is at its highest rate again"
 _NO_EMISSION: Final = "assets: an emission, for the account that it is paid from is not known"
 
@@ -296,14 +298,14 @@ def _tokens(vault: _Vault, held: Held, world: World) -> Iterator[Position]:
 
 
 def _matured(position: Position, vault: _Vault, raw: int) -> None:
-    """Add the SY of matured PT, whose amount is not known."""
+    """Add matured PT; how much SY it pays is not known."""
     position.unsupported_fields.append(_NO_RATE)
     role = Role.SUPPLY
     if vault.is_in_emergency:
         role = Role.LOCKED
         position.locks = [Lock("term", raw, 0)]
         position.unsupported_fields.append(_EMERGENCY)
-    position.assets = [Asset(role, vault.sy, None)]
+    position.assets = [Asset(role, vault.pt, raw)]
 
 
 def _yt(vault: _Vault, raw: int, over: bool) -> Asset:

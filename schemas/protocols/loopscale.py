@@ -7,9 +7,11 @@ than the IDL says, so no kind has one size. The seeds of a vault's rewards are t
 client (sava's).
 
 The program publishes neither how interest and rewards accrue, nor how they are rounded, nor what a
-vault's share is worth: principal, interest and rewards are as stored, what came since is a line
-without an amount, and so is a share. Nor when staked shares can be had back: they stay locked when
-their term is over, and that is named.
+vault's share is worth: principal, interest and rewards are as stored, and what came since is a line
+without an amount. A share is a line of its LP token, which counts where a market prices it: anybody
+can send one, and an amount of the vault's token that is not known would make the wallet's worth
+unknown. Nor is published when staked shares can be had back: they stay locked when their term is
+over, and that is named.
 """
 
 from __future__ import annotations
@@ -84,7 +86,7 @@ _REWARDS_SINCE: Final = (
 _TERM_OVER: Final = (
     "assets.role, locks: the term is over; what unstaking then takes is not published"
 )
-_SHARE: Final = "assets.amount_raw: what a vault's share is worth is not published"
+_SHARE: Final = "assets.price_usd: what a share is worth in the vault's token is not published"
 
 
 def read(held: Held, world: World) -> Reading:
@@ -218,8 +220,10 @@ def _share(held: Held, vault: Account) -> Position:
     """Return LP tokens that the wallet holds."""
     mint = raw_pubkey(vault.data, _LP_MINT_AT)
     position = Position("vaults", vault, market=vault.address)
-    position.stands_for = {mint: held.tokens[mint]}
-    _add_principal(position, Role.SUPPLY, vault)
+    shares = held.tokens[mint]
+    position.stands_for = {mint: shares}
+    position.assets = [Asset(Role.SUPPLY, mint, shares)]
+    _note(position, _SHARE)
     return position
 
 
@@ -232,17 +236,12 @@ def _stake(account: Account, vaults: Mapping[bytes, Account], world: World) -> P
     if ends_s <= world.time_s:
         _note(position, _TERM_OVER)
     if vault := vaults.get(address):
-        _add_principal(position, Role.LOCKED, vault)
+        position.assets = [Asset(Role.LOCKED, raw_pubkey(vault.data, _LP_MINT_AT), shares)]
+        _note(position, _SHARE)
         position.reference_slot = vault.slot
     else:
         position.missing.append(address)
     return position
-
-
-def _add_principal(position: Position, role: Role, vault: Account) -> None:
-    """Add a line for the vault's token, of which a share is worth an amount that is not known."""
-    position.assets.append(Asset(role, raw_pubkey(vault.data, 113), None))
-    _note(position, _SHARE)
 
 
 def _rewards(account: Account, schedules: Mapping[bytes, Account], world: World) -> Position:
@@ -287,7 +286,7 @@ PROTOCOL: Final = Protocol(
         "health: oracles, and which axis of a loan's matrices is which, are not published",
         "loops: known by a byte that newer descriptions of the program call a status",
         "interest and rewards since they were last counted",
-        "vaults: what a share is worth, and whether one that was staked is free after its term",
+        "vaults: what a share is worth in the vault's token, and whether it is free after its term",
     ),
     reads_tokens=True,
 )

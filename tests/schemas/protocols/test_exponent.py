@@ -203,7 +203,7 @@ def test_tokens_of_a_vault_before_and_after_maturity(folder: Path) -> None:
     ]
     for vault in written(folder, exponent_yield.VAULT, "Vault", sets):
         of = vault.fields
-        pt, yt, sy = (key(of[name]) for name in ("mint_pt", "mint_yt", "mint_sy"))
+        pt, yt = (key(of[name]) for name in ("mint_pt", "mint_yt"))
         assert vault.account.kind.represented_by(vault.account.data) == sorted((pt, yt))
         raw = chance.randrange(1, 1 << 60)
         [principal, future] = drive(Held(WALLET, [vault.account], {pt: raw, yt: 7}), [])
@@ -216,7 +216,7 @@ def test_tokens_of_a_vault_before_and_after_maturity(folder: Path) -> None:
         is_emergency = highest > number_of(of["last_seen_sy_exchange_rate"])
         if ends_s < NOW:
             role = Role.LOCKED if is_emergency else Role.SUPPLY
-            assert (line.role, line.mint, line.amount_raw) == (role, sy, None)
+            assert (line.role, line.mint, line.amount_raw) == (role, pt, raw)
         else:
             assert (line.role, line.mint, line.amount_raw) == (Role.SUPPLY, pt, raw)
         [lock] = principal.locks
@@ -339,10 +339,13 @@ def test_of_a_vaults_tokens_those_that_the_wallet_has_are_positions(mint: bytes)
     assert found.locks == [Lock("term", 5, 0, (NOW + 500) * 1000)]
 
 
-def test_after_maturity_principal_is_sy_without_an_amount_and_yield_is_worth_nothing() -> None:
-    """`merge` sees the rate of SY before it pays: 300 SY for 400 PT is what it was at the last."""
+def test_after_maturity_principal_has_no_unknown_amount_and_yield_is_worth_nothing() -> None:
+    """`merge` sees the rate of SY before it pays: 300 SY for 400 PT is what it was at the last.
+
+    Anybody can send a matured PT: SY without an amount would null all sums of the wallet.
+    """
     [principal, future] = drive(Held(WALLET, [vault_of(NOW - 1)], {PT: 8, YT: 5}), [])
-    assert principal.assets == [Asset(Role.SUPPLY, SY, None)]
+    assert principal.assets == [Asset(Role.SUPPLY, PT, 8)]
     [named] = principal.unsupported_fields
     assert "has not seen" in named
     assert principal.stands_for == {PT: 8}
@@ -357,7 +360,7 @@ def test_a_vault_whose_sy_has_lost_pays_no_matured_principal() -> None:
     """`merge` fails in emergency mode: the highest rate is above the last that was seen."""
     held = {PT: 8, YT: 5}
     [principal, future] = drive(Held(WALLET, [vault_of(NOW - 1, ONE - 1)], held), [])
-    assert principal.assets == [Asset(Role.LOCKED, SY, None)]
+    assert principal.assets == [Asset(Role.LOCKED, PT, 8)]
     assert principal.locks == [Lock("term", 8, 0)]
     assert len(principal.unsupported_fields) == 2
     assert future.locks == [Lock("term", 0, 5, (NOW - 1) * 1000)]

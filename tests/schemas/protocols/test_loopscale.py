@@ -165,12 +165,13 @@ def test_a_strategy_is_its_lenders_principal_and_interest() -> None:
 
 
 VAULT_ACCOUNT = account(loopscale.VAULT, {73: u64(1000), 81: LP, 113: MINT}, VAULT)
-SHARE = "assets.amount_raw: what a vault's share is worth is not published"
+SHARE = "assets.price_usd: what a share is worth in the vault's token is not published"
 
 
-def test_what_shares_that_are_held_are_worth_is_not_known() -> None:
+def test_shares_that_are_held_are_lp_tokens_and_leave_no_amount_unknown() -> None:
+    """Anybody can send one: an amount of the vault's token without a number would null all sums."""
     [position] = read(VAULT_ACCOUNT, tokens={LP: 333})
-    assert lines(position) == [(Role.SUPPLY, MINT, None)]
+    assert lines(position) == [(Role.SUPPLY, LP, 333)]
     assert position.stands_for == {LP: 333}
     assert position.unsupported_fields == [SHARE]
     assert read(VAULT_ACCOUNT) == []
@@ -180,7 +181,7 @@ def test_staked_shares_are_locked_until_their_end_and_need_the_vault() -> None:
     fields = {8: VAULT, 73: WALLET, 105: u64(500), 126: u64(NOW_S + 60)}
     stake = account(loopscale.VAULT_STAKE, fields)
     [position] = read(stake, others=(VAULT_ACCOUNT,))
-    assert lines(position) == [(Role.LOCKED, MINT, None)]
+    assert lines(position) == [(Role.LOCKED, LP, 500)]
     assert (position.unsupported_fields, position.reference_slot) == ([SHARE], 90)
     assert [(each.locked_raw, each.ends_ms) for each in position.locks] == [
         (500, (NOW_S + 60) * 1000)
@@ -194,7 +195,7 @@ def test_staked_shares_are_locked_until_their_end_and_need_the_vault() -> None:
 def test_staked_shares_whose_term_is_over_are_not_shown_as_free(ends_s: int) -> None:
     fields = {8: VAULT, 73: WALLET, 105: u64(500), 126: u64(ends_s)}
     [position] = read(account(loopscale.VAULT_STAKE, fields), others=(VAULT_ACCOUNT,))
-    assert lines(position) == [(Role.LOCKED, MINT, None)]
+    assert lines(position) == [(Role.LOCKED, LP, 500)]
     [lock] = position.locks
     assert (lock.locked_raw, lock.claimable_raw) == (500, None)
     assert lock.ends_ms == (ends_s * 1000 or None)
@@ -347,7 +348,7 @@ def test_strategies_vaults_stakes_and_rewards_are_laid_out_as_in_the_idl(coder: 
         assert len(data) == 162
         own = Account(b"v" * 32, loopscale.VAULT, 1, data, 9)
         [position] = read(own, tokens={key(fields["lp_mint"]): 5})
-        assert lines(position) == [(Role.SUPPLY, key(fields["principal_mint"]), None)]
+        assert lines(position) == [(Role.SUPPLY, key(fields["lp_mint"]), 5)]
     vaults = written(coder, "VaultRewardsInfo", lambda _: {})
     for (data, fields), (info, of) in zip(
         written(coder, "UserRewardsInfo", lambda _: {"user": wallet}), vaults, strict=True
