@@ -3,6 +3,11 @@
 `own:{mint}` would name them too, but anybody can fill that, with stake accounts that name the mint
 as their staker. So they are found by the index that has the accounts of `Kind.mints` alone, which
 is a hint: the bytes of each account are looked at.
+
+Anybody can send a wallet tokens, and most lead to nothing: all of a wallet's are looked up, in one
+trip, and the bounds are on what they lead to. Of a mint a few accounts are asked for first; of one
+that leads to more, as a bundle of positions does, all that its kinds allow are asked for in a
+second trip.
 """
 
 from __future__ import annotations
@@ -22,16 +27,17 @@ from schemas.protocols.contract import Account, Kind, issuer_among
 from schemas.redis_keys import POOLS_OF, account_tag, account_tags
 from schemas.solana.addresses import key, text
 
-MOST_MINTS: Final = 500  # of a wallet that are looked up
-MOST_OF_MINT: Final = 16  # accounts of one partition
-MOST_FOUND: Final = 1_000  # accounts of all mints
+MOST_MINTS: Final = 2_000  # of a wallet that are looked up: more than are read of its accounts
+FEW_OF_MINT: Final = 16  # accounts of one partition that the first trip asks for
+MOST_CROWDED: Final = 100  # partitions of mints with more, that the second trip asks for
+MOST_FOUND: Final = 2_000  # accounts of all mints
 _ADDRESS: Final = attrgetter("address")
 _ADDRESS_BYTES: Final = 32
 _MONEY: Final = frozenset(map(key, MONEY))
 _POOLS_OF: Final = tuple(POOLS_OF.make(tag=tag, mint="") for tag in account_tags())
 # SRANDMEMBER of a positive count: all there are, or as many of them.
 _LOOK_UP: Final = Form(
-    lambda mint: [("SRANDMEMBER", pools_of + mint, MOST_OF_MINT + 1) for pools_of in _POOLS_OF]
+    lambda mint: [("SRANDMEMBER", pools_of + mint, FEW_OF_MINT + 1) for pools_of in _POOLS_OF]
 )
 
 
@@ -66,7 +72,7 @@ class ByMint:
             mints = mints[:MOST_MINTS]
         if not mints or not kinds:
             return found
-        by_mint = await self._look_up(mints, found)
+        by_mint = await self._look_up(mints, max(each.most_of_mint for each in kinds), found)
         known = {account.address for account in held.accounts} | held.unreadable.keys()
         wanted = {
             address: mint
@@ -109,15 +115,27 @@ class ByMint:
             if (issuer := issuer_among(found.accounts, each)) is not None
         }
 
-    async def _look_up(self, mints: Collection[bytes], found: Found) -> dict[bytes, list[bytes]]:
+    async def _look_up(
+        self, mints: Collection[bytes], most: int, found: Found
+    ) -> dict[bytes, list[bytes]]:
+        """Return the addresses that mints lead to, of each `most` at most."""
         answers = iter(await self._stores.ask(ForEach(_LOOK_UP, [*map(text, mints)])))
         by_mint: dict[bytes, list[bytes]] = {}
+        crowded: list[tuple[bytes, str]] = []  # mints, each with a key that has more of it
         for mint in mints:
             of_mint = by_mint[mint] = []
-            for addresses in islice(answers, len(_POOLS_OF)):
+            for number, addresses in enumerate(islice(answers, len(_POOLS_OF))):
                 if not addresses:  # as in most partitions
                     continue
-                if len(addresses) > MOST_OF_MINT:
-                    found.left_out.append(f"token {text(mint)} leads to too many accounts")
-                of_mint += sorted(addresses)[:MOST_OF_MINT]
-        return by_mint
+                if len(addresses) > FEW_OF_MINT:
+                    crowded.append((mint, _POOLS_OF[number] + text(mint)))
+                else:
+                    of_mint += addresses
+        cut = {mint for mint, _ in crowded[MOST_CROWDED:]}
+        if crowded := crowded[:MOST_CROWDED]:
+            asked = [("SRANDMEMBER", name, most + 1) for _, name in crowded]
+            for (mint, _), addresses in zip(crowded, await self._stores.ask(asked), strict=True):
+                by_mint[mint] += addresses
+        cut |= {mint for mint in mints if len(by_mint[mint]) > most}
+        found.left_out += [f"token {text(each)} leads to too many accounts" for each in sorted(cut)]
+        return {mint: sorted(of_mint)[:most] for mint, of_mint in by_mint.items()}

@@ -1,10 +1,10 @@
 """What a wallet has of protocols: accounts, readings, prices, one answer.
 
 A wallet is asked for in few trips to Redis: how many accounts it has; what finds them; the accounts
-and the clock; what its tokens lead to, two; what these need, round by round; prices. The accounts
-and all rounds but the first are read along with what is asked before them, where they were needed
-the last time. However many protocols are asked for, the wallet's accounts are read once, and each
-protocol's reading runs once.
+and the clock; what its tokens lead to, two, or three where one leads to many; what these need,
+round by round; prices. The accounts and all rounds but the first are read along with what is asked
+before them, where they were needed the last time. However many protocols are asked for, the
+wallet's accounts are read once, and each protocol's reading runs once.
 """
 
 from __future__ import annotations

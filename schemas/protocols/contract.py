@@ -35,6 +35,7 @@ class Kind:
     mints: tuple[int, ...] = ()  # offsets of mints that represent it: NFT, LP or share token
     mints_at: Callable[[bytes], Iterable[int]] | None = None
     """Returns offsets of such mints that depend on the data; bad bytes have none."""
+    most_of_mint: int = 128  # accounts that a mint represents: of one with more a part is read
     group: Group = "positions"
     """`arrays`: large and often written; `tokens`: kept for tracked wallets and mints only."""
 

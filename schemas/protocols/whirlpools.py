@@ -53,7 +53,12 @@ def _kind(name: str, tag: str, size: int | None = None) -> Kind:
 
 
 POSITION: Final = Kind(
-    "whirlpools_position", _PROGRAM, bytes.fromhex("aabc8fe47a40f7d0"), size=216, mints=(40,)
+    "whirlpools_position",
+    _PROGRAM,
+    bytes.fromhex("aabc8fe47a40f7d0"),
+    size=216,
+    mints=(40,),
+    most_of_mint=256,  # as many as a bundle has bits
 )
 WHIRLPOOL: Final = _kind("whirlpool", "3f95d10ce1806309", 653)
 LOCK: Final = _kind("lock_config", "6a2fee9f7c0ca0c0")
@@ -231,8 +236,7 @@ def _pool(pool: Account, position: Account) -> _Pool:
 def _decoded(data: bytes) -> _Pool:
     fees = ((raw_pubkey(data, at), u128(data, at + 64), 0) for at in (101, 181))
     rewards = (
-        (raw_pubkey(data, at), u128(data, at + 112), u128(data, at + 96))
-        for at in _REWARDS_AT
+        (raw_pubkey(data, at), u128(data, at + 112), u128(data, at + 96)) for at in _REWARDS_AT
     )
     vaults = {
         number: raw_pubkey(data, at + 32)
@@ -322,10 +326,9 @@ def _position(
     for number, (owed, (mint, _, _)) in enumerate(zip(owed_raws, now.growing, strict=True)):
         if mint != _NO_MINT and owed != 0:
             of = decimals[number] if number < _FEES else None
-            raw = owed
             if owed is not None and (vault := now.vaults.get(number)) is not None:
-                raw = _paid(position, rewards, (vault, mint), owed, found)
-            position.assets.append(Asset(_REWARD, mint, raw, of))
+                owed = _paid(position, rewards, (vault, mint), owed, found)
+            position.assets.append(Asset(_REWARD, mint, owed, of))
     return position
 
 

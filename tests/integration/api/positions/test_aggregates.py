@@ -223,7 +223,7 @@ async def test_an_nft_leads_to_its_position(chain: Stocked, ask: Ask) -> None:
     await chain.covers(wallet)
     await chain.token(wallet, NFT, 1)
     await chain.position(NFT, 50)
-    for _ in range(3 * by_mint.MOST_OF_MINT):  # anybody may have stake accounts name the NFT
+    for _ in range(3 * by_mint.FEW_OF_MINT):  # anybody may have stake accounts name the NFT
         await chain.stake(NFT, 1)
     found = await ask(wallet, "p19/liquidity")
     [position] = found["positions"]
@@ -274,7 +274,7 @@ async def test_what_is_not_looked_up_is_said(
 ) -> None:
     wallet = chain.address()
     await chain.covers(wallet)
-    monkeypatch.setattr(by_mint, "MOST_MINTS", 3)
+    monkeypatch.setattr(by_mint, "MOST_MINTS", 3)  # of tokens that lead to nothing, too
     for _ in range(4):
         await chain.token(wallet, chain.address(), 1)
     found = await ask(wallet, "p19/liquidity")
