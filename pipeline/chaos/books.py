@@ -7,7 +7,7 @@ Written from the rules as `pipeline.domain.netting`, `pipeline.domain.lots` and
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import floor
@@ -247,36 +247,36 @@ def open_lot(position: Position, at: At, quantity_raw: int, cost: Money | None) 
         position.chunks[number // CHUNK_LOTS] = chunk
 
 
-def net_trades(swaps: list[Swap]) -> dict[tuple[str, str], Trade]:
+class Leg(NamedTuple):
+    """One side of a swap: a token that comes in or goes out, against another."""
+
+    is_in: bool
+    quantity_raw: int
+    worth: Money | None
+    event_index: int
+    other: str
+
+
+Key = tuple[str, str]  # wallet, mint
+
+
+def net_trades(swaps: list[Swap]) -> dict[Key, Trade]:
     """Return the net trades of a transaction, in the order in which their tokens come up."""
-    legs: defaultdict[tuple[str, str], list[tuple[bool, int, Money | None, int]]]
-    legs = defaultdict(list)
-    sources: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
-    targets: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+    legs: defaultdict[Key, list[Leg]] = defaultdict(list)
     for swap in swaps:
-        worth = value_for_wallet(swap)
-        for is_in, mint, quantity_raw in (
-            (swap["side"] == "buy", swap["mint"], swap["wallet_amount_raw"]),
-            (swap["side"] == "sell", swap["quote_mint"], swap["wallet_quote_amount_raw"]),
-        ):
-            key = swap["wallet"], mint
-            other = swap["quote_mint"] if mint == swap["mint"] else swap["mint"]
-            (sources if is_in else targets)[key].add(other)
-            legs[key].append((is_in, quantity_raw, worth, swap["event_index"]))
-    found: dict[tuple[str, str], Trade] = {}
-    passed: list[tuple[str, list[tuple[bool, Money]]]] = []
+        worth, at = value_for_wallet(swap), swap["event_index"]
+        base, quote, buys = swap["mint"], swap["quote_mint"], swap["side"] == "buy"
+        amounts = swap["wallet_amount_raw"], swap["wallet_quote_amount_raw"]
+        legs[swap["wallet"], base].append(Leg(buys, amounts[0], worth, at, quote))
+        legs[swap["wallet"], quote].append(Leg(not buys, amounts[1], worth, at, base))
+    found: dict[Key, Trade] = {}
     for key, moved in legs.items():
-        came_in = sum(raw for is_in, raw, _, _ in moved if is_in)
-        went_out = sum(raw for is_in, raw, _, _ in moved if not is_in)
-        if came_in == went_out:
-            worths = [(is_in, worth) for is_in, _, worth, _ in moved if worth is not None]
-            if not sources[key] & targets[key] and len(worths) == len(moved):
-                passed.append((key[0], worths))
-            continue
-        if key[1] in MONEY:
+        came_in = sum(leg.quantity_raw for leg in moved if leg.is_in)
+        went_out = sum(leg.quantity_raw for leg in moved if not leg.is_in)
+        if came_in == went_out or key[1] in MONEY:
             continue
         is_buy = came_in > went_out
-        values = [worth for is_in, _, worth, _ in moved if is_in == is_buy]
+        values = [leg.worth for leg in moved if leg.is_in == is_buy]
         net = abs(came_in - went_out)
         value: Money | None = None
         if None not in values:
@@ -285,27 +285,59 @@ def net_trades(swaps: list[Swap]) -> dict[tuple[str, str], Trade]:
                 floor(share * sum(worth[0] for worth in values if worth)),
                 floor(share * sum(worth[1] for worth in values if worth)),
             )
-        found[key] = Trade(is_buy, net, value, moved[0][3])
-    return {key: bearing(key, found, passed) for key in found}
+        found[key] = Trade(is_buy, net, value, moved[0].event_index)
+    losses = {key: lost for key, moved in legs.items() if (lost := lost_on(moved)) is not None}
+    by_purchases = {key: reached(key, True, legs, losses) for key in found if found[key].is_buy}
+    taken = frozenset[Key]().union(*by_purchases.values())
+    left = {key: lost for key, lost in losses.items() if key not in taken}
+    by_sales = {key: reached(key, False, legs, left) for key in found if not found[key].is_buy}
+    return {
+        key: bearing(trade, of[key], [*of.values()], losses)
+        for key, trade in found.items()
+        for of in (by_purchases if trade.is_buy else by_sales,)
+    }
+
+
+def lost_on(moved: Sequence[Leg]) -> Money | None:
+    """Return what was lost on a token that passed through a wallet; None: it did not."""
+    ins, outs = ([leg for leg in moved if leg.is_in == way] for way in (True, False))
+    quantities = [sum(leg.quantity_raw for leg in way) for way in (ins, outs)]
+    if not quantities[0] or quantities[0] != quantities[1]:
+        return None
+    if {leg.other for leg in ins} & {leg.other for leg in outs}:
+        return None
+    worths = [[leg.worth for leg in way if leg.worth is not None] for way in (ins, outs)]
+    if len(worths[0]) + len(worths[1]) < len(moved):
+        return None
+    came, went = ((sum(each[0] for each in way), sum(each[1] for each in way)) for way in worths)
+    return came[0] - went[0], came[1] - went[1]
+
+
+def reached(
+    key: Key, is_in: bool, legs: Mapping[Key, Sequence[Leg]], passing: Collection[Key]
+) -> frozenset[Key]:
+    """Return the tokens that led to a purchase, step by step; or that a sale led to."""
+    found: set[Key] = set()
+    edge = {key}
+    while edge:
+        others = {(key[0], leg.other) for at in edge for leg in legs[at] if leg.is_in == is_in}
+        edge = {other for other in others if other in passing} - found
+        found |= edge
+    return frozenset(found)
 
 
 def bearing(
-    key: tuple[str, str],
-    trades: Mapping[tuple[str, str], Trade],
-    passed: Iterable[tuple[str, list[tuple[bool, Money]]]],
+    trade: Trade,
+    own: frozenset[Key],
+    of_all: Sequence[frozenset[Key]],
+    losses: Mapping[Key, Money],
 ) -> Trade:
-    """Return a trade with what its wallet lost on what passed through, where it bears that."""
-    trade, wallet = trades[key], key[0]
-    own = [each for of, each in trades.items() if of[0] == wallet]
-    purchases = sum(each.is_buy for each in own)
-    bears = purchases == 1 if trade.is_buy else (purchases == 0 and len(own) == 1)
-    if trade.value is None or not bears:
+    """Return a trade with what was lost on the way that no other trade of its side shares."""
+    if trade.value is None:
         return trade
-    lamports, micros = trade.value
-    for of, worths in passed:
-        for is_in, worth in worths if of == wallet else ():
-            sign = 1 if is_in == trade.is_buy else -1
-            lamports, micros = lamports + sign * worth[0], micros + sign * worth[1]
+    sign = 1 if trade.is_buy else -1
+    alone = [losses[key] for key in own if sum(key in each for each in of_all) == 1]
+    lamports, micros = (trade.value[at] + sign * sum(each[at] for each in alone) for at in (0, 1))
     return trade._replace(value=(max(0, lamports), max(0, micros)))
 
 

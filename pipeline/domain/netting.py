@@ -8,10 +8,12 @@
   part of the quote: floor(value * wallet_quote_amount_raw / quote_amount_raw). A token that serves
   as the quote takes part on the other side of the leg at the same value.
 - What passes through, as much in as out and against other tokens, makes no trade, but may have
-  cost: fees of a leg that is not the last, or a part of it that somebody else took. What such
-  tokens and money were worth as they came in, above what they were worth as they went out, is added
-  to what the wallet's one purchase cost; where it only sold, it is taken off what its one sale
-  brought. What is bought and sold back against the same token is no such route.
+  cost: fees of a leg that is not the last, or a part of it that somebody else took. What it was
+  worth as it came in, above what it was worth as it went out, is added to the cost of the purchase
+  that it led to; where it led to none, it is taken off what the sale brought that it came from.
+  Where several purchases, or several sales, share it, none bears it. What is bought and sold back
+  against the same token is no such route. SOL that is changed into dollars for a purchase counts as
+  the dollars, as that leg does.
 - SOL and dollar coins are money: they have no lots, and changing one into the other is no trade.
 - A leg whose value is not known in SOL or in dollars makes its side of the sum not known; so does
   a value beyond 64 bits. A net quantity beyond 64 bits is more than any token's supply: no trade.
@@ -36,6 +38,8 @@ BUY: Final = 1
 SELL: Final = 2  # as Side in tape.proto
 NO_TOKEN: Final = ""
 U64_MAX: Final = 2**64 - 1
+
+_Key = tuple[str, str]  # wallet, mint
 
 
 @dataclass(slots=True)
@@ -143,9 +147,19 @@ class _Sum:
         else:
             self.values[goes_out] = (before[0] + lamports, before[1] + usd_micros)
 
+    def lost(self) -> tuple[int, int] | None:
+        """Return what was lost of a token that passed through; None: it did not, or not known."""
+        came, went = self.values
+        quantity_raw, out_raw = self.quantities
+        if came is None or went is None or not quantity_raw or quantity_raw != out_raw:
+            return None
+        if not self.against[0].isdisjoint(self.against[1]):
+            return None
+        return came[0] - went[0], came[1] - went[1]
+
 
 def _net(legs: list[Swap], tx_index: int, found: list[Flow]) -> None:
-    sums: dict[tuple[str, str], _Sum] = {}
+    sums: dict[_Key, _Sum] = {}
     for leg in legs:
         lamports, usd_micros = value(leg)
         wallet, event_index, sells = leg.wallet, leg.event_index, leg.side == SELL
@@ -159,15 +173,12 @@ def _net(legs: list[Swap], tx_index: int, found: list[Flow]) -> None:
                 total = sums[wallet, mint] = _Sum(event_index)
             total.add(goes_out, quantity_raw, against, lamports, usd_micros)
     first = legs[0]
-    begin = len(found)
-    lost: dict[str, tuple[int, int]] = {}  # by wallet: of what passed through, in lamports, micros
     signature = first.signature
     paying: Flow | None = None
+    trades: list[Flow] = []
     for (wallet, mint), total in sums.items():
         came_in, went_out = total.quantities
-        if came_in == went_out and total.against[0].isdisjoint(total.against[1]):
-            _pass_through(wallet, total.values, lost)
-        if came_in == went_out or abs(came_in - went_out) > U64_MAX or mint in MONEY:
+        if mint in MONEY or came_in == went_out or abs(came_in - went_out) > U64_MAX:
             continue
         goes_out = went_out > came_in
         net, gross = abs(came_in - went_out), max(came_in, went_out)
@@ -178,11 +189,12 @@ def _net(legs: list[Swap], tx_index: int, found: list[Flow]) -> None:
             lamports, usd_micros = worth[0] * net // gross, worth[1] * net // gross
             if lamports <= U64_MAX and usd_micros <= U64_MAX:
                 flow.lamports, flow.usd_micros = lamports, usd_micros
-        found.append(flow)
+        trades.append(flow)
         if paying is None and wallet == first.fee_payer:
             paying = flow
-    if lost:
-        _bear(found[begin:], lost)
+    if trades:
+        _bear(trades, sums)
+        found += trades
     if paying is None:
         if all(leg.wallet != first.fee_payer for leg in legs):
             return
@@ -193,31 +205,41 @@ def _net(legs: list[Swap], tx_index: int, found: list[Flow]) -> None:
     paying.tip_lamports = first.tip_lamports
 
 
-def _pass_through(
-    wallet: str, values: list[tuple[int, int] | None], lost: dict[str, tuple[int, int]]
-) -> None:
-    """Add what a token was worth as it came in, above what it was worth as it went out."""
-    came, went = values
-    if came is not None and went is not None and came != went:
-        lamports, usd_micros = lost.get(wallet, (0, 0))
-        lost[wallet] = lamports + came[0] - went[0], usd_micros + came[1] - went[1]
+def _bear(trades: list[Flow], sums: dict[_Key, _Sum]) -> None:
+    """Add what was lost on the way to the purchases it led to, or the sales it came from."""
+    lost = {key: each for key, total in sums.items() if (each := total.lost()) is not None}
+    for side, goes_out in ((BUY, False), (SELL, True)):
+        bearing: dict[_Key, list[Flow]] = {}
+        own = [flow for flow in trades if flow.side == side] if lost else []
+        for flow in own:
+            for key in _along(flow, goes_out, sums, lost):
+                bearing.setdefault(key, []).append(flow)
+        for flow in own:
+            keys = [key for key, flows_ in bearing.items() if flows_ == [flow]]
+            if flow.lamports is None or flow.usd_micros is None or not keys:
+                continue
+            sign = -1 if goes_out else 1
+            flow.lamports = max(0, flow.lamports + sign * sum(lost[key][0] for key in keys))
+            flow.usd_micros = max(0, flow.usd_micros + sign * sum(lost[key][1] for key in keys))
+            if max(flow.lamports, flow.usd_micros) > U64_MAX:
+                flow.lamports = flow.usd_micros = None
+        for key in bearing:
+            del lost[key]
 
 
-def _bear(trades: list[Flow], lost: dict[str, tuple[int, int]]) -> None:
-    """Let one trade of each wallet bear what the wallet lost on the way."""
-    for wallet, (lamports, usd_micros) in lost.items():
-        own = [flow for flow in trades if flow.wallet == wallet]
-        bearing = [flow for flow in own if flow.side == BUY] or own
-        if len(bearing) != 1:
-            continue
-        [flow] = bearing
-        if flow.lamports is None or flow.usd_micros is None:
-            continue
-        sign = 1 if flow.side == BUY else -1
-        flow.lamports = max(0, flow.lamports + sign * lamports)
-        flow.usd_micros = max(0, flow.usd_micros + sign * usd_micros)
-        if max(flow.lamports, flow.usd_micros) > U64_MAX:
-            flow.lamports = flow.usd_micros = None
+def _along(
+    flow: Flow, goes_out: bool, sums: dict[_Key, _Sum], lost: dict[_Key, tuple[int, int]]
+) -> set[_Key]:
+    """Return what passed through on the way to a purchase, or on the way from a sale."""
+    found: set[_Key] = set()
+    ahead = [(flow.wallet, flow.mint)]
+    while ahead:
+        for mint in sums[ahead.pop()].against[goes_out]:
+            key = flow.wallet, mint
+            if key in lost and key not in found:
+                found.add(key)
+                ahead.append(key)
+    return found
 
 
 def _with_movements(trades: list[Flow], batch: SlotBatch) -> list[Flow]:

@@ -133,6 +133,21 @@ def test_of_two_purchases_none_bears_what_was_lost() -> None:
     assert [trade[4] for trade in trades(batch)] == [500, 500]
 
 
+def test_what_has_nothing_to_do_with_a_purchase_is_not_borne_by_it() -> None:
+    batch = slot()
+    leg(batch, BUY, 50, 1000, mint="X")
+    leg(batch, SELL, 50, 3000, mint="X", quote_mint=USDC)
+    leg(batch, BUY, 7, 500, mint="Y")
+    assert trades(batch) == [("w", "Y", BUY, 7, 500, 1000)]
+
+
+def test_a_purchase_that_came_to_nothing_is_no_route() -> None:
+    batch = slot()
+    leg(batch, SELL, 100, 1000)
+    leg(batch, BUY, 50, 1000, mint="Y", wallet_amount_raw=0)
+    assert trades(batch) == [("w", "A", SELL, 100, 1000, 2000)]
+
+
 @pytest.mark.parametrize("brought", [900, 3000])
 def test_what_is_bought_and_sold_back_is_no_route(brought: int) -> None:
     batch = slot()
