@@ -245,7 +245,7 @@ class Positions:
         world = World(clock.slot, clock.time_s, clock.epoch)
         outcomes = await driver.run(asked.values(), world, fetch)
         rounds.close()
-        unknown = _without_decimals(outcomes)
+        unknown = _without_decimals(outcomes) | _lacking(outcomes)
         if holder is not None:
             await self._follow(outcomes, followed, unknown, holder)
         of_slugs = dict(zip(asked, outcomes, strict=True))
@@ -285,12 +285,12 @@ class Positions:
         self,
         outcomes: Sequence[Outcome],
         used: Collection[bytes],
-        mints: Collection[bytes],
+        others: Collection[bytes],
         holder: str,
     ) -> None:
         """Have the token accounts and mints followed that readings used or lack.
 
-        Those that are errors say so then; `mints` lack only decimals.
+        Those that are errors say so then; of `others` each position says what it lacks.
         """
         lacking = {
             each.account
@@ -298,7 +298,7 @@ class Positions:
             for each in outcome.failures
             if each.code == "reference_missing" and each.account is not None
         }
-        asked = [*sorted(lacking), *sorted(mints), *used]
+        asked = [*sorted(lacking), *sorted(others), *used]
         refused = await self._following.ask_accounts(asked, holder)
         detail = (
             "the account is not known yet; it is asked for: ask again in a second"
@@ -497,3 +497,8 @@ def _errors(slug: str, protocol: Protocol, read: _Read) -> Iterator[PositionErro
 def _order(position: PositionRecord) -> tuple[int, str]:
     micros = position["value_usd_micros"]
     return 1 if micros is None else -int(micros), position["position_id"]
+
+
+def _lacking(outcomes: Iterable[Outcome]) -> set[bytes]:
+    """Return the token accounts that lines without an amount rest on; each position says so."""
+    return {each for outcome in outcomes for one in outcome.positions for each in one.lacking}

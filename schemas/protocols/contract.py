@@ -249,6 +249,8 @@ class Position:
     The position counts where all of them are verified (`Protocol.verified_markets`).
     """
     missing: list[bytes] = field(default_factory=list)  # accounts it needs that do not exist
+    lacking: list[bytes] = field(default_factory=list)
+    """Token accounts that lines without an amount lack: they are asked for, and are no error."""
     reference_slot: int | None = None  # the oldest of the other accounts it was computed from
     stake: Stake | None = None
     health: Health | None = None

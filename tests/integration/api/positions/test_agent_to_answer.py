@@ -251,3 +251,43 @@ async def test_a_vault_is_asked_for_and_used_while_it_is_followed_alone(
     await lane.play(FIRST + 7, [], Covered(kind=Covered.ALL, reason="slots were lost"))
     lost = await answer()
     assert {each["code"] for each in lost["errors"]} == {"not_covered", "reference_missing"}
+
+
+def read_reward(held: Held, world: World) -> Reading:
+    """Read a reward that is no more than its vault holds, as a farm's reading does."""
+    known = yield [VAULT]
+    positions = [Position("rewards", account) for account in held.accounts]
+    for position in positions:
+        amount = None
+        if VAULT in known:
+            amount = int.from_bytes(known[VAULT].data[64:72], "little")
+        else:
+            position.lacking = [VAULT]
+        position.assets = [Asset(Role.REWARD, MINT, amount, 6)]
+    return positions
+
+
+async def test_a_vault_that_a_line_lacks_is_asked_for_and_is_no_error(
+    lane: Lane, positions: Positions
+) -> None:
+    protocol = Protocol("made", (STAKE,), (Route("rewards", Shape.REWARDS, "made"),), read_reward)
+
+    async def amount() -> Any:
+        found = await positions.of_route(text(WALLET), "made", protocol, "rewards", "key")
+        assert found["is_complete"], found["errors"]
+        return found["positions"][0]["assets"][0]["amount_raw"]
+
+    clock = version(addresses.CLOCK, addresses.SYSVAR_PROGRAM, clock_data(FIRST, 100, 9), 1)
+    staked = version(WALLET[::-1], STAKE.program, stake_data(WALLET), SOL)
+    await lane.play(
+        FIRST, [clock, staked], Covered(kind=Covered.PROGRAM, address=STAKE.program, slot=FIRST)
+    )
+    assert await amount() is None
+    asked = await lane.redis.xrange(redis_keys.ASKED_ACCOUNTS.make())
+    assert [fields for _, fields in asked] == [{b"account": VAULT}]
+    data = MINT + WALLET[::-1] + (6).to_bytes(8, "little") + bytes(36) + b"\1" + bytes(56)
+    vault = version(VAULT, TOKEN.program, data, 2_039_280)
+    vault.asked_slot = FIRST + 1
+    given = Covered(kind=Covered.ACCOUNT, address=followed_of(VAULT), slot=FIRST + 1)
+    await lane.play(FIRST + 1, [vault], given)
+    assert await amount() == "6"
