@@ -184,7 +184,7 @@ def _ticket(account: Account) -> _Ticket:
 def _of_obligation(
     of: _Obligation, reserves: _Reserves, found: Mapping[bytes, Account]
 ) -> Position:
-    position = Position("lending", of.account, market=of.market)
+    position = Position("lending", of.account, market=of.market, open_markets=[of.market])
     used = [found[of.market]] if of.group and of.market in found else []
     threshold = None
     if of.group and not used:
@@ -292,6 +292,7 @@ def _of_ticket(of: _Ticket, reserves: _Reserves) -> Position:
     reserve = _reserve_of(of.reserve, reserves, position)
     if reserve is not None:
         position.market = reserve.market
+        position.open_markets = [reserve.market]
         _add_redeemable(position, Role.PENDING, reserve, of.collateral_raw)
     return position
 
@@ -307,6 +308,7 @@ def _of_tokens(account: Account, held: Held, slot: int) -> Position | None:
         "lending",
         account,
         market=reserve.market,
+        open_markets=[reserve.market],
         stands_for={mint: collateral_raw},
     )
     _add_redeemable(position, Role.SUPPLY, reserve, collateral_raw)

@@ -19,6 +19,7 @@ from schemas.solana.borsh import raw_pubkey, u16, u32, u64, u128
 
 PROGRAM: Final = key("KLend2g3cP87fffoy8q1mQqGKjrxjC8boSyAYavgmjD")
 SIZE: Final = 8624
+MARKET_AT: Final = 32
 COLLATERAL_MINT_AT: Final = 2560
 RESERVE: Final = Kind(
     "kamino_reserve",
@@ -92,7 +93,7 @@ def _reserve(account: Account, slot: int) -> Reserve:
             raise Unreadable("reserve: take rate at 4870 exceeds its interest", account.address)
     return Reserve(
         slot=account.slot,
-        market=raw_pubkey(data, 32),
+        market=raw_pubkey(data, MARKET_AT),
         mint=raw_pubkey(data, 128),
         decimals=decimals,
         collateral_supply_raw=u64(data, 2592),

@@ -1,7 +1,8 @@
 """Kamino's vaults (kvault): a share is a part of what a vault holds and has lent to reserves.
 
 Source: kvault's `VaultState` (IDL) and `vault_operations.rs`: `amounts_invested`, `compute_aum`,
-`compute_user_total_received_on_withdraw`. Reserves count with interest until now, fees as they
+`compute_user_total_received_on_withdraw`. A vault may lend to reserves of any market: it counts
+where all of these are verified. Reserves count with interest until now, fees as they
 were last charged, as in klend-sdk's `getTokensPerShareSingleVault`. Shares in a vault's farm count
 as those in the wallet do.
 """
@@ -25,7 +26,7 @@ from schemas.protocols.contract import (
     World,
 )
 from schemas.protocols.kamino_parts.fixed60 import BITS
-from schemas.protocols.kamino_parts.reserve import RESERVE, Reserve, reserve_of
+from schemas.protocols.kamino_parts.reserve import MARKET_AT, RESERVE, Reserve, reserve_of
 from schemas.protocols.kamino_parts.staked import Staked, oldest, shares_of
 from schemas.solana.addresses import key, text
 from schemas.solana.borsh import raw_pubkey, u64, u128
@@ -106,6 +107,8 @@ def _count(position: Position, vault: _Vault, found: Mapping[bytes, Account], sl
     missing = [address for address, _ in vault.ctokens if address not in found]
     used = [found[address] for address, _ in vault.ctokens if address in found]
     position.market = vault.account.address
+    markets = [each.data[MARKET_AT : MARKET_AT + 32] for each in used if each.kind is RESERVE]
+    position.open_markets = [*dict.fromkeys(markets)]
     position.missing += missing
     position.reference_slot = oldest(position, vault.account, used)
     reserves: list[Reserve] = []

@@ -103,6 +103,10 @@ JUPITER_PERPS: Final = Program("PERPHjGBqRHArX4DySjwM6UJHiR3sWAatqfdBS2qQJu")
 DOVES: Final = Program("DoVEsk76QybCEHQGzkvYPWLQu9gzNoZZZt3TPiL597e")
 DRIFT: Final = Program("dRiftyHA39MWEi3m9aunc5MzRF1JYuBsbn6VPcn33UH")
 
+KLEND_MAIN_MARKET: Final = key("7u3HeHxYDLhnCoErrtycNokbQYbWGzLs6JSDqGAv5PfF")
+MARGINFI_MAIN_GROUP: Final = key("4qp6Fx6tnZkY5Wropq9wUYgtFxXKwE6viZxFHg3rdAG8")
+"""Anybody can open a market or a group: positions in others count in no sum."""
+
 PROGRAMS: Final = (
     SYSTEM,
     COMPUTE_BUDGET,

@@ -18,7 +18,13 @@ from infra.chain.market.runtime.klend import (
 )
 from infra.chain.market.runtime.klend_program import Holder, Lent, obligation_address
 from infra.chain.market.runtime.ledger import Ledger, Mint
-from infra.chain.market.runtime.programs import KLEND, WSOL, derived, pda
+from infra.chain.market.runtime.programs import (
+    KLEND,
+    KLEND_MAIN_MARKET,
+    WSOL,
+    derived,
+    pda,
+)
 from infra.chain.market.runtime.stake import Native
 from infra.chain.market.world.wallets import Wallet
 
@@ -62,7 +68,7 @@ class KlendLender:
         self._ledger = ledger
         self._slot = slot
         self.keeper, self.borrower, self.wallets = keeper, borrower, others = wallets
-        self.market = derived(seed, "klend-market")
+        self.market = KLEND_MAIN_MARKET
         self._put(self.market, LendingMarket(keeper.address), MARKET_RENT_LAMPORTS)
         self.lents = [self._reserve(seed, mint, price, time_s) for mint, price in mints.items()]
         self._holders = {

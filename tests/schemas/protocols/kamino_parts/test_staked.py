@@ -13,6 +13,7 @@ from tests.schemas.protocols.kamino_parts.test_vaults_liquidity import (
     MINT_A,
     MINT_B,
     POOL,
+    RESERVES,
     SHARES,
     STRATEGY,
     VAULT,
@@ -20,6 +21,7 @@ from tests.schemas.protocols.kamino_parts.test_vaults_liquidity import (
     WHIRLPOOLS,
     inside,
     pool,
+    reserve,
     strategy,
     vault,
 )
@@ -69,6 +71,14 @@ def test_staked_shares_of_a_vault_are_its_tokens() -> None:
     assert [(each.kind, each.locked_raw) for each in found.locks] == [("cooldown", 3)]
     assert (found.stands_for, found.missing, found.reference_slot) == ({}, [], 65)
     assert {each.decimals for each in found.assets} == {6}
+
+
+def test_staked_shares_of_a_vault_name_the_markets_that_it_has_lent_to() -> None:
+    lent = reserve(RESERVES[0], 600, 0, 1000)
+    lent = lent._replace(data=lent.data[:32] + b"M" * 32 + lent.data[64:])
+    chain = {VAULT: vault(1000, 100, {RESERVES[0]: 5}), RESERVES[0]: lent, **stake(VAULT)}
+    [found] = read(chain, {})
+    assert (found.route, found.open_markets) == ("vaults", [b"M" * 32])
 
 
 def test_shares_in_the_wallet_and_in_a_farm_count_once_each() -> None:

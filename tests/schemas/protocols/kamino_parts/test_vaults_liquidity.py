@@ -159,6 +159,21 @@ def test_a_missing_reserve_leaves_the_amount_unknown() -> None:
     assert found.unsupported_fields
 
 
+def test_a_vault_names_the_markets_of_all_reserves_that_it_has_lent_to() -> None:
+    """Anybody can open a vault, and a market whose interest its shares would be worth."""
+    lent = []
+    for at, market in zip(RESERVES, (b"M", b"N", b"M"), strict=False):
+        one = reserve(at, 600, 0, 1000)
+        lent.append(one._replace(data=one.data[:32] + market * 32 + one.data[64:]))
+    account = vault(1000, 800, dict.fromkeys(RESERVES[:3], 5) | {RESERVES[4]: 0})
+    [found] = read_vault(account, 400, *lent)
+    assert found.open_markets == [b"M" * 32, b"N" * 32]
+    [lacks] = read_vault(account, 400, lent[1])
+    assert lacks.open_markets == [b"N" * 32], "what it lacks does not hide the others"
+    [idle] = read_vault(vault(1000, 800, {}), 400)
+    assert idle.open_markets == []
+
+
 def test_a_vault_without_shares_or_with_more_fees_than_tokens_has_no_price() -> None:
     for account in (vault(1000, 0, {}), vault(1000, 10, {}, 1001 * ONE)):
         [found] = read_vault(account, 1)

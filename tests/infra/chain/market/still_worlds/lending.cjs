@@ -2,6 +2,7 @@
 const {
   about,
   amountsOf,
+  balance,
   clock,
   createHash,
   CRT,
@@ -14,6 +15,7 @@ const {
   ONE_60,
   position,
   Program,
+  PublicKey,
   SCALE,
   sol,
   SOL,
@@ -29,6 +31,9 @@ const {
   WAD,
 } = require("./world.cjs");
 
+// Positions in a market that is not known as one of Kamino's count in no sum.
+const KAMINO_MAIN_MARKET = new PublicKey("7u3HeHxYDLhnCoErrtycNokbQYbWGzLs6JSDqGAv5PfF");
+
 function kaminoVault() {
   const klend = new Program("KLend2g3cP87fffoy8q1mQqGKjrxjC8boSyAYavgmjD", "p01-kamino_lend.json");
   const kvault = new Program("KvauGMspG5k6rtzrqqn7WNn3oZdyKqLKwK2XWQ8FLjd", "p01-kamino_vault.json");
@@ -38,7 +43,7 @@ function kaminoVault() {
   const reserve = klend.put(named("kamino-reserve"), "Reserve", 8624, {
     version: 1,
     last_update: { slot: clock.start_slot },
-    lending_market: named("kamino-market"),
+    lending_market: KAMINO_MAIN_MARKET,
     liquidity: {
       mint_pubkey: USDC,
       supply_vault: named("kamino-reserve-supply"),
@@ -130,6 +135,7 @@ function kaminoFarm() {
     reward_infos: [
       {
         token: { mint: USDC, decimals: 6, token_program: TOKEN },
+        rewards_vault: balance(named("kamino-farm-rewards"), USDC, named("kamino-farm-authority"), usd(520e3)),
         rewards_available: usd(500e3),
         reward_schedule_curve: {
           points: [{ ts_start: clock.start_s - 30 * DAY_S, reward_per_time_unit: 9_512 }, ...later],
