@@ -37,6 +37,7 @@ class Stakes(NamedTuple):
 class Reward(NamedTuple):
     """One reward of a farm."""
 
+    vault: bytes  # the token account that it is paid from
     mint: bytes
     decimals: int
     available_raw: int
@@ -52,6 +53,7 @@ def reward_of(data: bytes, number: int) -> Reward:
     at = REWARDS_AT + REWARD_SIZE * number
     curve = range(at + 160, at + 160 + 16 * _POINTS, 16)
     return Reward(
+        vault=raw_pubkey(data, at + 120),
         mint=raw_pubkey(data, at),
         decimals=u64(data, at + 32),
         available_raw=u64(data, at + 152),

@@ -4,13 +4,18 @@ Shares of a vault or strategy that a farm names are theirs: `staked`.
 
 A farm of a delegate (klend's reserves) counts stake that is in another program: only its rewards
 are the farm's. Source: farms' `stake_operations.rs`, `withdrawal_penalty.rs`; layouts by IDL 1.6.5.
+
+Anybody can open a farm, and grant any wallet any amount of its rewards (`reward_user_once`). The
+program pays no more than a reward's vault holds: a wallet's lines are no more than that together. A
+farm whose rewards cannot be computed is an open market: it makes no sum unknown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from struct import error
-from typing import Final
+from typing import Final, NamedTuple
 
 from schemas.protocols.contract import (
     Account,
@@ -24,16 +29,20 @@ from schemas.protocols.contract import (
     Shape,
     Unreadable,
     World,
+    issuer_of,
 )
 from schemas.protocols.kamino_parts.farm_rewards import (
     REWARDS,
     WAD,
+    Reward,
     Stakes,
     Unpayable,
     earned_raw,
     reward_of,
 )
+from schemas.protocols.kamino_parts.reserve import MARKET_AT, RESERVE
 from schemas.protocols.kamino_parts.staked import Farmed, Staked
+from schemas.protocols.vaults import Side, vault_amount
 from schemas.solana.addresses import key
 from schemas.solana.borsh import raw_pubkey, u64, u128
 
@@ -63,40 +72,91 @@ _MAX_DECIMALS: Final = 255  # a mint has a byte for them
 _LATEST_MS: Final = (1 << 53) - 1  # JSON numbers are not any u64
 _BY_ORACLE: Final = "assets.amount_raw: the farm's rewards follow an oracle's price"
 _BY_CONTRADICTION: Final = "assets.amount_raw: "
+_CUT: Final = (
+    "assets.amount_raw: the vault that the reward is paid from holds less than what was earned; "
+    "the amount is what the vault can pay"
+)
+_NO_VAULT: Final = (
+    "assets.amount_raw: the vault that the reward is paid from is not known yet; it is asked for"
+)
+
+
+class _Earned(NamedTuple):
+    """A reward of a farm's user, before it is compared with what its vault holds."""
+
+    reward: Reward
+    amount_raw: int | None
+    why: str | None  # it is not known
+
+
+class _User(NamedTuple):
+    """What a farm's user has."""
+
+    account: Account
+    farm: Account
+    earned: list[_Earned]
+    staking: Position | None
+    issuers: tuple[bytes, bytes]  # strategy and vault that the farm names
 
 
 def read(held: Held, world: World) -> Generator[Sequence[bytes], Mapping[bytes, Account], Farmed]:
     """Return what a wallet has staked in farms, and the rewards of each of its users."""
     farmed = Farmed([], [], [])
-    users = [each for each in held.of(USER_STATE) if each.data[48:80] == held.wallet]
-    if users:
-        farms = {each.address: raw_pubkey(each.data, 16) for each in users}
-        found = yield tuple(dict.fromkeys(farms.values()))
-        for user in users:
-            _read_user(user, farms[user.address], found, world, farmed)
+    owned = [each for each in held.of(USER_STATE) if each.data[48:80] == held.wallet]
+    if not owned:
+        return farmed
+    farms = {each.address: raw_pubkey(each.data, 16) for each in owned}
+    found = yield tuple(dict.fromkeys(farms.values()))
+    users = []
+    for account in owned:
+        address = farms[account.address]
+        farm = found.get(address)
+        if farm is None:
+            farmed.positions.append(Position("rewards", account, missing=[address]))
+        else:
+            users.append(_user(account, farm, world))
+    vaults = [each.reward.vault for user in users for each in user.earned]
+    wanted = [each for each in vaults if any(each)]
+    wanted += [_reserve_of(user.staking) for user in users if user.staking is not None]
+    known: Mapping[bytes, Account] = {}
+    if wanted:
+        known = yield tuple(dict.fromkeys(wanted))
+    paid = Counter[bytes]()
+    for user in users:
+        _add(user, known, paid, farmed)
     return farmed
 
 
-def _read_user(
-    user: Account, address: bytes, found: Mapping[bytes, Account], world: World, farmed: Farmed
-) -> None:
-    farm = found.get(address)
-    if farm is None:
-        farmed.positions.append(Position("rewards", user, missing=[address]))
-        return
+def _user(account: Account, farm: Account, world: World) -> _User:
     if farm.kind is not FARM_STATE:
-        raise Unreadable("farm user: farm_state at 16 is an account of another kind", user.address)
+        text = "farm user: farm_state at 16 is an account of another kind"
+        raise Unreadable(text, account.address)
     try:
-        rewards = _rewards(user, farm, world)
-        staking = None if _is_delegated(farm) else _staking(user, farm, world)
-        strategy, vault = (raw_pubkey(farm.data, at) for at in (_STRATEGY_AT, _VAULT_AT))
+        earned = [*_earned(account, farm, world)]
+        staking = None if _is_delegated(farm) else _staking(account, farm, world)
+        issuers = raw_pubkey(farm.data, _STRATEGY_AT), raw_pubkey(farm.data, _VAULT_AT)
     except (error, IndexError):
-        text = f"farm user of {len(user.data)} bytes, farm of {len(farm.data)}"
-        raise Unreadable(text, user.address) from None
-    if rewards.assets:
-        farmed.positions.append(rewards)
-    if staking is None or not staking.assets:
+        text = f"farm user of {len(account.data)} bytes, farm of {len(farm.data)}"
+        raise Unreadable(text, account.address) from None
+    if staking is not None and not staking.assets:
+        staking = None
+    return _User(account, farm, earned, staking, issuers)
+
+
+def _reserve_of(staking: Position) -> bytes:
+    """Return what asks for the reserve that the staked token is the collateral token of."""
+    return issuer_of(staking.assets[0].mint, RESERVE)
+
+
+def _add(user: _User, known: Mapping[bytes, Account], paid: Counter[bytes], farmed: Farmed) -> None:
+    if user.earned:
+        farmed.positions.append(_rewards(user, known, paid))
+    staking = user.staking
+    if staking is None:
         return
+    if (reserve := known.get(_reserve_of(staking))) is not None:
+        staking.open_markets = [reserve.data[MARKET_AT : MARKET_AT + 32]]
+    strategy, vault = user.issuers
     if any(vault):
         farmed.of_vaults.append(Staked(staking, vault))
     elif any(strategy):
@@ -113,8 +173,8 @@ def _now(farm: Account, world: World) -> int:
     return world.time_s if farm.data[7360] == _SECONDS else world.slot
 
 
-def _rewards(user: Account, farm: Account, world: World) -> Position:
-    position = Position("rewards", user, market=farm.address, reference_slot=farm.slot)
+def _earned(user: Account, farm: Account, world: World) -> Iterator[_Earned]:
+    """Yield what a user has earned of each reward, where it is not 0."""
     number = u64(farm.data, 7232)
     if number > REWARDS:
         raise Unreadable(f"farm: {number} reward tokens at 7232", user.address)
@@ -125,20 +185,55 @@ def _rewards(user: Account, farm: Account, world: World) -> Position:
     for each in range(number):
         reward = reward_of(farm.data, each)
         _check_decimals(reward.decimals, user)
-        amount_raw: int | None = u64(user.data, 248 + 8 * each)
+        counted_raw = u64(user.data, 248 + 8 * each)
         if follows_oracle and stakes.user:
-            amount_raw = None
-            _note(position, _BY_ORACLE)
-        elif amount_raw is not None:
-            try:
-                tally = u128(user.data, 88 + 16 * each)
-                amount_raw += earned_raw(reward, stakes, tally, _now(farm, world))
-            except Unpayable as reason:
-                amount_raw = None
-                _note(position, f"{_BY_CONTRADICTION}{reason}")
-        if amount_raw != 0:
-            position.assets.append(Asset(Role.REWARD, reward.mint, amount_raw, reward.decimals))
+            yield _Earned(reward, None, _BY_ORACLE)
+            continue
+        try:
+            tally = u128(user.data, 88 + 16 * each)
+            amount_raw = counted_raw + earned_raw(reward, stakes, tally, _now(farm, world))
+        except Unpayable as reason:
+            yield _Earned(reward, None, f"{_BY_CONTRADICTION}{reason}")
+        else:
+            if amount_raw:
+                yield _Earned(reward, amount_raw, None)
+
+
+def _rewards(user: _User, known: Mapping[bytes, Account], paid: Counter[bytes]) -> Position:
+    """Return the rewards of a user, no more than their vaults hold; raises Unreadable.
+
+    `paid`: what lines of the wallet have of each vault; theirs are added.
+    """
+    farm = user.farm
+    position = Position("rewards", user.account, market=farm.address)
+    slots = [farm.slot]
+    for reward, earned, why in user.earned:
+        left_raw = _held_raw(reward, known)
+        if left_raw is None:
+            position.lacking.append(reward.vault)
+            _note(position, _NO_VAULT)
+        else:
+            slots += [known[reward.vault].slot] if any(reward.vault) else []
+            left_raw -= paid[reward.vault]
+        amount_raw = None
+        if left_raw is not None and (earned is not None or not left_raw):
+            amount_raw = left_raw if earned is None else min(earned, left_raw)
+            paid[reward.vault] += amount_raw
+            if amount_raw != earned:
+                _note(position, _CUT)
+        elif why is not None:
+            position.open_markets = [farm.address]
+            _note(position, why)
+        position.assets.append(Asset(Role.REWARD, reward.mint, amount_raw, reward.decimals))
+    position.reference_slot = min(slots)
     return position
+
+
+def _held_raw(reward: Reward, known: Mapping[bytes, Account]) -> int | None:
+    """Return what a reward's vault holds, None where that is not known; raises Unreadable."""
+    if not any(reward.vault):
+        return 0  # there is none
+    return vault_amount(known, Side(reward.vault, reward.mint, reward.decimals, 0))
 
 
 def _check_decimals(decimals: int, user: Account) -> None:

@@ -24,6 +24,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 from fractions import Fraction
+from hashlib import sha256
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -42,10 +43,12 @@ from schemas.protocols.contract import (
     Role,
     Unreadable,
     World,
+    issuer_of,
 )
 from schemas.protocols.kamino_parts import farms, lending
 from schemas.protocols.kamino_parts.reserve import RESERVE, compounded
-from schemas.protocols.registry import kind_of
+from schemas.protocols.registry import kind_of, verified_markets
+from schemas.protocols.token import TOKEN
 from schemas.solana.addresses import key, text
 from tests.support import anchor, npm
 from tests.support.exploring import examples
@@ -59,7 +62,7 @@ IDLS = [
 ]
 CORPUS = SHARED / "corpus" / "accounts" / "p01-kamino"
 KINDS = {kind.name: kind for kind in kamino.PROTOCOL.kinds}
-WALLET, OTHER, FARM, MINT, SHARE = (bytes([n]) * 32 for n in range(1, 6))
+WALLET, OTHER, FARM, MINT, SHARE, PAYS = (bytes([n]) * 32 for n in range(1, 7))
 WAD = 10**18
 SLOT, NOW_S = 1_000, 1_800_000_000
 needs_sdks = pytest.mark.skipif(
@@ -166,8 +169,19 @@ def check_loan(world: Mapping[str, Any]) -> list[int]:
 
 
 def check_farm(world: Mapping[str, Any]) -> list[int]:
-    """Compare a world's farm with farms-sdk's; returns the differences of its rewards."""
+    """Compare a world's farm with farms-sdk's; returns the differences of its rewards.
+
+    The SDK knows no vaults: here each holds more than anybody can have earned.
+    """
     accounts = unpacked(world)
+    for each in [each for each in accounts.values() if each.kind is farms.FARM_STATE]:
+        data = bytearray(each.data)
+        for number in range(10):
+            at = 192 + 704 * number
+            vault = sha256(each.address + bytes([number])).digest()
+            data[at + 120 : at + 152] = vault
+            accounts[vault] = holding(2**64 - 1, bytes(data[at : at + 32]), vault)
+        accounts[each.address] = each._replace(data=bytes(data))
     slot, time_s = int(world["slot"]), int(world["time_s"])
     positions = read(key(world["wallet"]), accounts, slot=slot, time_s=time_s)
     found = {each.route: each for each in positions}
@@ -404,6 +418,7 @@ def farm_data(staked: int, rate: int, available: int) -> bytearray:
     put(data, 104, 6)
     data[192:224] = SHARE
     put(data, 192 + 32, 9)
+    data[192 + 120 : 192 + 152] = PAYS
     put(data, 192 + 152, available)
     put(data, 192 + 160, 1)
     put(data, 192 + 168, rate)
@@ -423,6 +438,14 @@ def account(address: bytes, kind: Kind, data: bytes) -> Account:
     return Account(address, kind, 1, bytes(data), 7)
 
 
+def holding(amount: int, mint: bytes = SHARE, address: bytes = PAYS) -> Account:
+    data = bytearray(165)
+    data[:64] = mint + OTHER
+    put(data, 64, amount)
+    data[108] = 1
+    return account(address, TOKEN, data)
+
+
 def loan(data: bytes, reserve: bytes) -> dict[bytes, Account]:
     return {
         FARM: account(FARM, lending.OBLIGATION, data),
@@ -434,6 +457,7 @@ def staked(user: bytes, farm: bytes) -> dict[bytes, Account]:
     return {
         OTHER: account(OTHER, farms.USER_STATE, user),
         FARM: account(FARM, farms.FARM_STATE, farm),
+        PAYS: holding(10**12),
     }
 
 
@@ -629,6 +653,119 @@ def test_rewards_by_an_oracle_are_unknown_and_a_delegates_stake_is_not_the_farms
     assert only.route == "rewards"
     [missing] = read(WALLET, {OTHER: account(OTHER, farms.USER_STATE, user_data(10))})
     assert missing.missing == [FARM]
+
+
+def granted(
+    unclaimed: int, holds: int | None, *, user: bytes = OTHER, stake: int = 0
+) -> dict[bytes, Account]:
+    """A farm that anybody opened, with a grant of its reward to a wallet that did nothing."""
+    data = user_data(stake, unclaimed)
+    farm = farm_data(1, 0, 0)
+    farm[7328] = 1
+    found = {
+        user: account(user, farms.USER_STATE, data),
+        FARM: account(FARM, farms.FARM_STATE, farm),
+    }
+    return found if holds is None else {**found, PAYS: holding(holds)}
+
+
+def test_a_reward_is_no_more_than_its_vault_holds() -> None:
+    """`reward_user_once` of a stranger's farm grants any wallet any amount."""
+    for holds, shown in ((10**18 + 1, 10**18), (10**18, 10**18), (25, 25), (0, 0)):
+        [rewards] = read(WALLET, granted(10**18, holds))
+        assert [(each.mint, each.amount_raw) for each in rewards.assets] == [(SHARE, shown)]
+        cut = [each for each in rewards.unsupported_fields if "vault" in each]
+        assert len(cut) == (shown < 10**18)
+        assert (rewards.missing, rewards.lacking, rewards.open_markets) == ([], [], [])
+
+
+def test_a_reward_whose_vault_is_not_known_is_unknown_and_has_it_asked_for() -> None:
+    [rewards] = read(WALLET, granted(10**18, None))
+    assert [each.amount_raw for each in rewards.assets] == [None]
+    assert (rewards.missing, rewards.lacking) == ([], [PAYS])
+    [reason] = rewards.unsupported_fields
+    assert "vault" in reason
+    assert read(WALLET, granted(0, None)) == [], "nothing is owed: nothing is asked for"
+
+
+def test_a_vault_of_another_mint_is_unreadable_and_pays_nothing() -> None:
+    accounts = granted(5, 10)
+    for wrong in (holding(10, MINT), account(PAYS, RESERVE, reserve_data(1, 1))):
+        with pytest.raises(Unreadable) as raised:
+            read(WALLET, {**accounts, PAYS: wrong})
+        assert raised.value.account == PAYS, "it is left out, and the others are read"
+
+
+def test_what_a_vault_holds_is_shared_by_all_users_of_a_wallet() -> None:
+    """One grant a user, of which a stranger can make many: the vault pays its balance once."""
+    accounts = {**granted(6, 10), **granted(50, 10, user=MINT), **granted(50, 10, user=b"u" * 32)}
+    found = read(WALLET, accounts)
+    assert [[each.amount_raw for each in of.assets] for of in found] == [[6], [4], [0]]
+    assert {of.reference_slot for of in found} == {7}
+
+
+def test_a_reward_without_a_vault_is_never_paid() -> None:
+    accounts = granted(10**18, None)
+    farm = bytearray(accounts[FARM].data)
+    farm[192 + 120 : 192 + 152] = bytes(32)
+    [rewards] = read(WALLET, {**accounts, FARM: account(FARM, farms.FARM_STATE, farm)})
+    assert [each.amount_raw for each in rewards.assets] == [0]
+    assert rewards.lacking == []
+
+
+def test_rewards_that_cannot_be_computed_are_an_open_markets() -> None:
+    """Who opens a farm chooses its oracle, or a setting that the program itself fails at."""
+    by_oracle, failing = granted(5, 10, stake=1), granted(5, 10, stake=1)
+    for accounts, at, value in ((by_oracle, 7568, 3), (failing, 192 + 537, 20)):
+        farm = bytearray(accounts[FARM].data)
+        put(farm, at, value, 1 if at < 7000 else 8)
+        accounts[FARM] = account(FARM, farms.FARM_STATE, farm)
+        [rewards] = read(WALLET, accounts)
+        assert [each.amount_raw for each in rewards.assets] == [None]
+        assert rewards.open_markets == [FARM]
+        [empty] = read(WALLET, {**accounts, PAYS: holding(0)})
+        assert [each.amount_raw for each in empty.assets] == [0], "an empty vault pays nothing"
+        assert empty.open_markets == []
+
+
+def in_market(data: bytes, market: bytes) -> bytes:
+    return data[:32] + market + data[64:]
+
+
+def test_what_is_in_a_lending_market_names_it() -> None:
+    """Who opens one sets its prices and its interest."""
+    reserve = in_market(reserve_data(3000, 2000), b"M" * 32)
+    data = in_market(obligation_data(100, 30), b"M" * 32)
+    [position] = read(WALLET, loan(data, reserve))
+    assert position.open_markets == [b"M" * 32]
+    held = {OTHER: account(OTHER, RESERVE, reserve)}
+    [tokens] = read(WALLET, held, tokens={SHARE: 7})
+    assert tokens.open_markets == [b"M" * 32]
+    waits = bytearray(lending.TICKET.size or 0)
+    waits[:8] = lending.TICKET.tag
+    waits[16:48], waits[48:80] = WALLET, OTHER
+    put(waits, 112, 7)
+    [ticket] = read(WALLET, {**held, MINT: account(MINT, lending.TICKET, waits)})
+    assert ticket.open_markets == [b"M" * 32]
+
+
+def test_collateral_tokens_in_a_farm_name_their_market() -> None:
+    farm = farm_data(40, 0, 0)
+    farm[72:104] = SHARE
+    reserve = in_market(reserve_data(3000, 2000), b"M" * 32)
+    accounts = staked(user_data(10), farm)
+    [staking] = read(WALLET, accounts)
+    assert staking.open_markets == [], "no reserve has that token"
+    accounts[issuer_of(SHARE, RESERVE)] = account(MINT, RESERVE, reserve)
+    [staking] = read(WALLET, accounts)
+    assert (staking.route, staking.open_markets) == ("staking", [b"M" * 32])
+
+
+def test_kaminos_markets_are_verified_and_no_other() -> None:
+    markets = {text(each) for each in kamino.PROTOCOL.verified_markets}
+    assert "7u3HeHxYDLhnCoErrtycNokbQYbWGzLs6JSDqGAv5PfF" in markets
+    assert len(markets) == 20
+    assert verified_markets("") >= kamino.PROTOCOL.verified_markets
 
 
 @given(st.integers(0, 10**18), st.integers(0, 2 * 10**8))
