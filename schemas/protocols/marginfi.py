@@ -28,6 +28,7 @@ ACCOUNT: Final = Kind(
 )
 BANK: Final = Kind("marginfi_bank", PROGRAM, BANK_TAG, size=BANK_SIZE)
 GROUP: Final = Kind("marginfi_group", PROGRAM, bytes.fromhex("b617adf097ceb643"))
+MAIN_GROUP: Final = key("4qp6Fx6tnZkY5Wropq9wUYgtFxXKwE6viZxFHg3rdAG8")
 _LAYOUT: Final = Layout(ACCOUNT, BANK, GROUP, rewards=True)
 
 
@@ -46,8 +47,9 @@ PROTOCOL: Final = Protocol(
     read,
     unsupported_fields=(
         "health where e-mode may apply",
-        "amounts of banks that lend on in another protocol",
+        "amounts of banks that lend on in Drift, Solend or Jupiter Lend",
         "deposits in banks that pay what they have left: their debts were discharged unpaid",
         "emissions that are paid off the chain",
     ),
+    verified_markets=frozenset({MAIN_GROUP}),  # anybody can open a group, with banks of any price
 )

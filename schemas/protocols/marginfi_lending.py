@@ -4,11 +4,14 @@ Source: marginfi-v2, IDL 0.1.9: `MarginfiAccount`, `Balance`, `Bank`. The oracle
 that the program cached: its confidence is already multiplied and capped. E-mode raises weights by
 rules that no judge here confirms: health is null where it may apply, as it is for banks whose
 cached price is not of their token.
+
+Banks may lend on: shares of one for Kamino are collateral tokens of a reserve, which
+`kamino_withdraw` redeems. What shares of Drift, Solend and Jupiter Lend are worth is not computed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -28,6 +31,8 @@ from schemas.protocols.contract import (
     World,
 )
 from schemas.protocols.health import UNKNOWN, health_of
+from schemas.protocols.kamino_parts import fixed60
+from schemas.protocols.kamino_parts.reserve import RESERVE, Reserve, reserve_of
 from schemas.protocols.marginfi_emissions import earned
 from schemas.protocols.marginfi_interest import (
     ShareValues,
@@ -49,6 +54,8 @@ _BALANCE: Final = Struct("<x32s7xQqQqQqQ")
 _ASSET_TAG_AT: Final = 785
 _STAKED: Final = 2
 _LENDS_ON_FROM: Final = 3  # asset tags of banks whose deposits are shares of another protocol
+_KAMINO: Final = 3
+_RESERVE_AT: Final = 1560  # integration_acc_1
 _FLAGS_AT: Final = 840
 _IS_DISCHARGED: Final = 1 << 6  # TOKENLESS_REPAYMENTS_COMPLETE
 _EMODE_TAG_AT: Final = 920
@@ -88,6 +95,20 @@ class _Terms(NamedTuple):
 _NO_TERMS: Final = _Terms(lends_on=False)
 
 
+class _Known(NamedTuple):
+    """What the balances of accounts refer to, by address."""
+
+    banks: Mapping[bytes, Account]
+    groups: Mapping[bytes, Account]
+    reserves: Mapping[bytes, Reserve]  # of Kamino
+
+    def reserve(self, bank: bytes) -> Reserve | None:
+        """Return the reserve that a bank lends on to; None: to none, or it is not known."""
+        at = _reserve_at(bank)
+        reserve = None if at is None else self.reserves.get(at)
+        return reserve if reserve is not None and reserve.mint == bank[8:40] else None
+
+
 class _Balance(NamedTuple):
     bank: bytes
     supplied: int  # shares, I80F48
@@ -108,16 +129,24 @@ def read_lending(layout: Layout, held: Held, world: World) -> Reading:
         return []
     banks = yield tuple(dict.fromkeys(wanted))
     banks = {address: bank for address, bank in banks.items() if bank.kind is layout.bank}
-    groups: dict[bytes, Account] = {}
+    others: Mapping[bytes, Account] = {}
     if layout.group is not None and banks:
-        asked = tuple(dict.fromkeys(_group_of(bank) for bank in banks.values()))
-        groups = {
-            address: group for address, group in (yield asked).items() if group.kind is layout.group
-        }
+        asked = [_group_of(bank) for bank in banks.values()]
+        asked += [each for bank in banks.values() if (each := _reserve_at(bank.data)) is not None]
+        others = yield tuple(dict.fromkeys(asked))
+    known = _Known(
+        banks,
+        {address: each for address, each in others.items() if each.kind is layout.group},
+        {
+            address: reserve_of(each, world.slot)
+            for address, each in others.items()
+            if each.kind is RESERVE
+        },
+    )
     positions: list[Position] = []
     for account, balances in accounts:
         try:
-            positions += _positions(layout, account, balances, banks, groups, world)
+            positions += _positions(layout, account, balances, known, world)
         except (error, IndexError):
             raise Unreadable("a bank or group is too short", account.address) from None
     return positions
@@ -142,42 +171,49 @@ def _group_of(bank: Account) -> bytes:
     return bank.data[41:73].ljust(32, b"\0")
 
 
+def _reserve_at(bank: bytes) -> bytes | None:
+    """Return the reserve of Kamino that a bank lends on to, None of another bank."""
+    address = bank[_RESERVE_AT : _RESERVE_AT + 32]
+    is_lent = bank[_ASSET_TAG_AT : _ASSET_TAG_AT + 1] == bytes([_KAMINO])
+    return address if is_lent and len(address) == 32 else None
+
+
 def _positions(
     layout: Layout,
     account: Account,
     balances: Sequence[_Balance],
-    banks: dict[bytes, Account],
-    groups: dict[bytes, Account],
+    known: _Known,
     world: World,
 ) -> Iterator[Position]:
     group = raw_pubkey(account.data, 8)
-    lending = Position("lending", account, market=group)
-    rewards = Position("rewards", account, market=group)
-    used: list[Account] = []
+    lending = Position("lending", account, market=group, open_markets=[group])
+    rewards = Position("rewards", account, market=group, open_markets=[group])
+    slots: list[int] = []
     for balance in balances:
-        bank = banks.get(balance.bank)
+        bank = known.banks.get(balance.bank)
         if bank is None:
             for each in (lending, rewards):
                 each.missing.append(balance.bank)
             continue
-        used.append(bank)
-        owner = groups.get(_group_of(bank))
+        slots.append(bank.slot)
+        owner = known.groups.get(_group_of(bank))
         values, is_behind = _values(layout, lending, bank, owner, world)
         if owner is not None:
-            used.append(owner)
-        lines = [*_lines(layout, lending, balance, bank.data, values)]
+            slots.append(owner.slot)
+        reserve = None if layout.group is None else known.reserve(bank.data)
+        if reserve is not None:
+            slots.append(reserve.slot)
+        lines = [*_lines(layout, lending, balance, bank.data, values, reserve)]
         lending.assets += lines
         if is_behind:
             lending.assets += map(_interest, lines)
         if layout.rewards:
             rewards.assets += _emissions(balance, bank.data, world.time_s)
-    lending.reference_slot = rewards.reference_slot = min(
-        [each.slot for each in used], default=None
-    )
+    lending.reference_slot = rewards.reference_slot = min(slots, default=None)
     if layout.group is None:
         _name(lending, "health: the layout of banks beyond their share values is not confirmed")
     else:
-        lending.health = _health(lending, [banks.get(balance.bank) for balance in balances])
+        lending.health = _health(lending, [known.banks.get(each.bank) for each in balances])
     if lending.assets or lending.missing:
         yield lending
     if rewards.assets:
@@ -217,8 +253,12 @@ def _lines(
     balance: _Balance,
     bank: bytes,
     values: ShareValues | None,
+    reserve: Reserve | None,
 ) -> Iterator[Asset]:
-    """Yield what was supplied, rounded down, and borrowed, rounded up."""
+    """Yield what was supplied, rounded down, and borrowed, rounded up.
+
+    `reserve`: what the bank lends on to, where that is known: nothing can be borrowed of it.
+    """
     terms = _NO_TERMS if layout.group is None else _terms(bank)
     for role, shares, health_usd, weight in (
         (_SUPPLY, balance.supplied, terms.supply_usd, terms.supply_weight),
@@ -227,7 +267,7 @@ def _lines(
         if not shares:
             continue
         raw = None
-        if terms.lends_on:
+        if terms.lends_on and (reserve is None or role is _BORROW):
             _name(position, "amount: the bank's deposits are shares of another protocol")
         elif terms.is_discharged and role is _SUPPLY:
             _name(position, "amount: the bank's debts were discharged, it pays what it has left")
@@ -237,10 +277,15 @@ def _lines(
             if exact < 0:
                 raise Unreadable("a bank's share value is negative", position.account.address)
             raw = exact >> 2 * BITS if role is _SUPPLY else -(-exact >> 2 * BITS)
+            if reserve is not None:
+                raw = reserve.liquidity_sf(raw) >> fixed60.BITS
             if not raw:
                 continue
         mint = raw_pubkey(bank, 8)
         yield Asset(role, mint, raw, bank[40], terms.oracle_usd, health_usd, weight)
+        if reserve is not None and reserve.is_paying_rewards:
+            _name(position, "amount: what the bank's reserve has paid since its last refresh")
+            yield Asset(_PENDING, mint, None, bank[40])
 
 
 @lru_cache(_CACHED_BANKS)

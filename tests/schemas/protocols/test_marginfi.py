@@ -34,6 +34,7 @@ from schemas.protocols.contract import (
     Unreadable,
     World,
 )
+from schemas.protocols.kamino_parts.reserve import RESERVE
 from schemas.protocols.marginfi_emissions import earned
 from schemas.protocols.marginfi_interest import rates_of, values_at
 from schemas.protocols.math.i80f48 import i80f48
@@ -46,7 +47,7 @@ from tests.support.judging import judged
 HERE = Path(__file__).parent / "marginfi_sdk"
 CORPUS = Path(__file__).parents[4] / "shared" / "corpus" / "accounts" / "p02-marginfi"
 WALLET = bytes([1]) * 32
-BANK_AT, DEBT_AT, GROUP_AT = (bytes([n]) * 32 for n in (20, 21, 9))
+BANK_AT, DEBT_AT, GROUP_AT, RESERVE_AT = (bytes([n]) * 32 for n in (20, 21, 9, 22))
 NOW_S = 1_763_000_000
 ONE = 1 << 48
 NEAR = Fraction(1, 10**9)
@@ -131,6 +132,72 @@ def test_interest_of_a_year_is_due() -> None:
     data = holder((BANK_AT, 1_000_000 * ONE, 1_000_000 * ONE, 0))
     [lending] = read(data, {BANK_AT: bank()}, NOW_S + 31_536_000)
     assert [each.amount_raw for each in lending.assets] == [1_049_999, 1_100_000]
+
+
+def lent_on(
+    supply: int, collateral: int, mint: bytes = b"m" * 32, *, is_paying: bool = False
+) -> Account:
+    """A reserve of Kamino: so much of a token for so many collateral tokens."""
+    data = bytearray(RESERVE.size or 0)
+    data[:8] = RESERVE.tag
+    data[128:160] = mint
+    fields = {16: 8, 224: supply, 272: 6, 2592: collateral}
+    for at, value in {**fields, **({440: 1, 5792: 1} if is_paying else {})}.items():
+        struct.pack_into("<Q", data, at, value)
+    struct.pack_into("<IIII", data, 4920, 0, 0, 10_000, 0)
+    return account(RESERVE, bytes(data), RESERVE_AT, 2)
+
+
+def read_lent_on(reserve: Account | None, shares: int = 7, debt: int = 0) -> Position:
+    """Read a deposit in a bank of asset tag 3, that is in collateral tokens of a reserve."""
+    lending_on = bytearray(bank(asset_tag=3, wide={256: 0}))
+    lending_on[1560:1592] = RESERVE_AT
+    known = {
+        BANK_AT: account(marginfi.BANK, bytes(lending_on), BANK_AT, 3),
+        GROUP_AT: account(marginfi.GROUP, GROUP, GROUP_AT, 4),
+    }
+    if reserve is not None:
+        known[RESERVE_AT] = reserve
+    data = holder((BANK_AT, shares * ONE, debt * ONE, 0))
+    held = Held(WALLET, [account(marginfi.ACCOUNT, data)])
+    [lending] = run(marginfi.read(held, World(9, NOW_S, 1)), known)
+    return lending
+
+
+def test_deposits_of_a_bank_that_lends_on_to_kamino_are_what_its_reserve_redeems() -> None:
+    """One raw unit of such a bank, handed to a stranger, made the whole wallet unknown."""
+    lending = read_lent_on(lent_on(3000, 2000))
+    assert [(each.role, each.mint, each.amount_raw, each.decimals) for each in lending.assets] == [
+        (Role.SUPPLY, b"m" * 32, 10, 6)
+    ]
+    assert lending.reference_slot == 2
+    assert lending.assets[0].oracle_usd is None, "the bank's price may be of the shares"
+    assert lending.health == Health(None, None, None)
+    assert not [each for each in lending.unsupported_fields if each.startswith("amount")]
+
+
+def test_what_a_bank_that_lends_on_has_is_unknown_without_its_own_reserve() -> None:
+    for reserve in (None, lent_on(3000, 2000, b"x" * 32)):
+        lending = read_lent_on(reserve)
+        assert [each.amount_raw for each in lending.assets] == [None]
+        assert lending.missing == []
+        assert "shares of another protocol" in lending.unsupported_fields[0]
+    paid = read_lent_on(lent_on(3000, 2000, is_paying=True))
+    assert [(each.role, each.amount_raw) for each in paid.assets] == [
+        (Role.SUPPLY, 10),
+        (Role.PENDING, None),
+    ]
+    owed = read_lent_on(lent_on(3000, 2000), shares=0, debt=5)
+    assert [(each.role, each.amount_raw) for each in owed.assets] == [(Role.BORROW, None)]
+
+
+def test_what_is_in_a_group_names_it_and_the_main_group_is_verified() -> None:
+    """Who opens a group sets its banks' prices, and can hand its accounts to anybody."""
+    data = holder((BANK_AT, 1000 * ONE, 0, 5 * ONE))
+    lending, rewards = read(data, {BANK_AT: bank()})
+    assert (lending.open_markets, rewards.open_markets) == ([GROUP_AT], [GROUP_AT])
+    main = key("4qp6Fx6tnZkY5Wropq9wUYgtFxXKwE6viZxFHg3rdAG8")
+    assert marginfi.PROTOCOL.verified_markets == {main}
 
 
 def emitting(flags: int, remaining: int = 10**9) -> bytes:

@@ -19,7 +19,7 @@ from infra.chain.market.runtime.marginfi import (
     Weights,
 )
 from infra.chain.market.runtime.marginfi_program import Holder, Lent
-from infra.chain.market.runtime.programs import WSOL, derived
+from infra.chain.market.runtime.programs import MARGINFI_MAIN_GROUP, WSOL, derived
 from infra.chain.market.runtime.stake import Native
 from infra.chain.market.world.wallets import Wallet
 
@@ -47,7 +47,7 @@ class Lender:
         """Put the group, its banks and two accounts on the ledger; mints have dollars a token."""
         self._ledger = ledger
         self.keeper, self.borrower, *self.wallets = wallets
-        self.group = derived(seed, "lending-group")
+        self.group = MARGINFI_MAIN_GROUP
         self._put(self.group, Group(self.keeper.address), GROUP_RENT_LAMPORTS)
         self.banks = [self._bank(seed, mint, price, time_s) for mint, price in mints.items()]
         self.keeping = Holder(derived(seed, "lending-account", "keeper"), self.keeper.address)
