@@ -35,6 +35,7 @@ from infra.chain.market.runtime.stake import Stake
 from schemas.amounts import MICROS
 from schemas.prices import LastPrice
 from schemas.protocols.contract import Role
+from schemas.protocols.registry import verified_markets
 from schemas.solana.addresses import text
 from tests.infra.chain.market.mover import DONE, SOL, Mover
 
@@ -92,7 +93,7 @@ class Worth:
         by_mint = {text(mint): _token(text(mint), usd) for mint, usd in self.usd.items()}
         tokens = Tokens(by_mint, 1, 1, 1, self.usd[SOL])
         stands_for = Counter[str]()
-        prices = Prices(tokens, frozenset(by_mint), {})
+        prices = Prices(tokens, frozenset(by_mint), {}, markets=verified_markets(""))
         records = []
         for protocol, position in self.mover.positions(held):
             records.append(record(protocol.name, position, prices))

@@ -11,6 +11,7 @@ const {
   ONE_48,
   position,
   Program,
+  PublicKey,
   sol,
   SOL,
   SQRT_PRICE,
@@ -203,7 +204,7 @@ function dammV2() {
 
 function marginfiEmissions() {
   const program = new Program("MFv2hWf31Z9kbCa1snEPYctwafyhdvnV7FZnsebVacA", "p02-marginfi_v2.json");
-  const group = program.put(named("marginfi-group"), "MarginfiGroup", 1064, {});
+  const group = new PublicKey("4qp6Fx6tnZkY5Wropq9wUYgtFxXKwE6viZxFHg3rdAG8"); // the chain's own
   const coin = named("marginfi-coin");
   mint(coin, "Bonus", "BONUS", 6, usd(50e6), []);
   const value = (number) => ({ value: number });
