@@ -61,6 +61,9 @@ PROTOCOL: Final = Protocol(
     ),
     read,
     identified="guess",
-    unsupported_fields=("interest of Boost since its banks' last updates, and health",),
+    unsupported_fields=(
+        "interest of Boost since its banks' last updates, and health",
+        "sums: no group of Boost is known as its own, and anybody can open one",
+    ),
     reads_tokens=True,
 )
