@@ -56,6 +56,7 @@ class Block:
     block_time_ms: int
     transactions: list[SubscribeUpdateTransactionInfo]
     rewarded: list[bytes] = field(default_factory=list)  # stake and vote accounts, where asked for
+    parent_blockhash: str = ""
 
 
 class Unavailable(Exception):
@@ -242,6 +243,7 @@ async def _read_block(slot: int, answer: Any, programs: frozenset[str]) -> Block
                 for each in answer.get("rewards") or ()
                 if each.get("rewardType") in _OF_STAKE
             ],
+            parent_blockhash=str(answer.get("previousBlockhash") or ""),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         log.error("RPC's block can not be read", slot=slot, detail=repr(error)[:DETAIL_MOST])

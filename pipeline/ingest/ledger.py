@@ -18,10 +18,12 @@ the order in which they must be carried out.
   and never replays, or if its child and grandchild were begun before: then it was frozen by then.
   The child alone would do; one generation more allows for a beginning that was not heard of.
   Where nothing has begun yet, what is final had been executed before, with its ancestors.
-- A leader may make two blocks of one slot, and a node may exchange the one for the other while
-  nobody listens. A whole slot has the transactions of the connection that carried it whole, no
-  others. Where another block's meta comes, that one counts; if one connection brings both metas,
-  nothing says whose its transactions are, and the block is fetched.
+- A leader may make two blocks of one slot, and a node may exchange the one for the other, also
+  while nobody listens. A whole slot has the transactions of the connection that carried it whole,
+  no others. Where a slot is begun anew, or another block's meta comes, that block counts; if one
+  connection brings both metas, it says of none whose its transactions are. A block is the chain's
+  where the meta of a child names it, or where a connection that brought its meta confirms the slot:
+  any other is fetched.
 - Without a log to continue, the tape starts with the first confirmed slot known whole.
 - Canonical slots leave in ascending order, each once. One that is not whole is waited for
   during `patience` further confirmed slots, then `Missing` asks for it; an answer is `fetched`
@@ -145,15 +147,20 @@ class _Slot:
     replay_connection: int | None = None  # the last one that replays from here, and had the meta
     begun_connection: int | None = None  # on which the node said that it begins to execute it
     whole_connection: int | None = None  # which is known to have carried all of it
-    is_mixed: bool = False  # a connection brought two blocks
+    mixed_connections: set[int] = field(default_factory=set)  # each brought two blocks
+    parent_blockhash: str = ""
+    has_meta: bool = False  # of this block, or of one before
+    meta_connections: set[int] = field(default_factory=set)  # that brought this block's
+    confirming_connections: set[int] = field(default_factory=set)
     fetched: bool = False
     touched: bool = False  # something of it was seen that may have been published
     transactions: dict[bytes, Transaction] = field(default_factory=dict)
     carried: dict[int, set[bytes]] = field(default_factory=dict)  # connection -> signatures
 
     def exchanged(self) -> None:
-        """Forget what was known of another block of this slot, but for its transactions."""
+        """Forget by what another block of this slot was whole; its transactions stay."""
         self.meta_connection = self.replay_connection = self.whole_connection = None
+        self.meta_connections.clear()
 
     def drop_others(self) -> None:
         """Leave the transactions of the connection that carried all of it."""
@@ -236,6 +243,8 @@ class Ledger:
 
     def connected(self, from_slot: int | None) -> None:
         """Begin a new connection, which carries all slots from `from_slot` on (None: from now)."""
+        for slot in self._slots:
+            self._is_whole(slot)  # what only this connection has replayed, or begun, goes with it
         self._connection += 1
         self._from_slot = from_slot
         self._has_begun = False
@@ -287,6 +296,10 @@ class Ledger:
         held = self._open(slot)
         if held is None:
             return []
+        if held.has_meta and not held.fetched:  # of another block
+            held.exchanged()
+            held.carried.pop(self._connection, None)
+            self._requested.discard(slot)
         held.begun_connection = self._connection
         if held.parent is None and parent is not None and parent < slot:
             held.parent = parent
@@ -304,10 +317,12 @@ class Ledger:
                     decisions.append(Orphaned(slot, held.parent, held.counts()))
                 # Another block may yet be executed for this slot: nothing of the dead one stays.
                 self._slots[slot] = _Slot()
+                self._requested.discard(slot)
             else:
                 held.touched = True
         if status in (Status.CONFIRMED, Status.FINALIZED) and held is not None:
             self._confirmed.add(slot)
+            held.confirming_connections.add(self._connection)
         if status is Status.FINALIZED and not self._has_begun:
             self._take_replayed(slot)
         decisions = self._bounded(self._advance(decisions))
@@ -316,7 +331,12 @@ class Ledger:
         return decisions
 
     def block_meta(
-        self, slot: int, parent: int, blockhash: str, block_time_ms: int
+        self,
+        slot: int,
+        parent: int,
+        blockhash: str,
+        block_time_ms: int,
+        parent_blockhash: str = "",
     ) -> list[Decision]:
         """Take a block meta: the slot's transactions have all been sent."""
         held = self._open(slot)
@@ -325,17 +345,21 @@ class Ledger:
         decisions: list[Decision] = []
         if held.fetched and held.blockhash != blockhash:
             return decisions
-        is_first = held.meta_connection is None
-        if not is_first and held.blockhash != blockhash:
-            held.is_mixed |= self._connection in (held.meta_connection, held.replay_connection)
+        if held.has_meta and held.blockhash != blockhash:
+            if self._connection in (held.meta_connection, held.replay_connection):
+                held.mixed_connections.add(self._connection)
             held.exchanged()
+            self._requested.discard(slot)
+        held.parent_blockhash = parent_blockhash
         held.parent = parent if parent < slot else None  # no slot descends from itself
         held.blockhash, held.block_time_ms = blockhash, block_time_ms
         held.touched = True
+        held.meta_connections.add(self._connection)
         if held.meta_connection is None:
             held.meta_connection = self._connection
             held.is_meta_of_replay = self._from_slot is not None
-        if is_first:
+        if not held.has_meta:
+            held.has_meta = True
             decisions.append(Processed(slot, parent, block_time_ms, held.counts()))
         if self._from_slot is not None and slot >= self._from_slot:
             held.replay_connection = self._connection
@@ -350,11 +374,13 @@ class Ledger:
         blockhash: str,
         block_time_ms: int,
         transactions: Sequence[Transaction],
+        parent_blockhash: str = "",
     ) -> list[Decision]:
         """Take a confirmed block that was had by other means; it replaces what was seen of it."""
         held = self._open(slot)
         if held is None:
             return []
+        held.parent_blockhash = parent_blockhash
         held.parent = parent if parent < slot else None
         held.blockhash, held.block_time_ms = blockhash, block_time_ms
         held.fetched = held.touched = True
@@ -425,14 +451,31 @@ class Ledger:
 
     def _is_whole(self, slot: int) -> bool:
         held = self._slots.get(slot)
-        if held is None or (held.is_mixed and not held.fetched):
+        if held is None:
             return False
         if held.whole_connection is None:
             if self._is_replayed(slot, held):
                 held.whole_connection = held.replay_connection
             elif self._seen_from_start(held):
                 held.whole_connection = held.meta_connection
-        return held.fetched or held.whole_connection is not None
+        if held.whole_connection in held.mixed_connections:
+            held.whole_connection = None
+        if held.fetched or held.whole_connection is None:
+            return held.fetched
+        return self._is_of_chain(slot, held)
+
+    def _is_of_chain(self, slot: int, held: _Slot) -> bool:
+        """Return whether a block is the one that was confirmed, where the slot was."""
+        named = {
+            child.parent_blockhash
+            for child in self._slots.values()
+            if child.parent == slot and child.parent_blockhash
+        }
+        if named:
+            return held.blockhash in named
+        return slot not in self._confirmed or not held.confirming_connections.isdisjoint(
+            held.meta_connections
+        )
 
     def _is_replayed(self, slot: int, held: _Slot) -> bool:
         connection = held.replay_connection
@@ -493,13 +536,14 @@ class Ledger:
         if not linked and ranges and ranges[0][0] == holes[0]:
             ranges[0] = (self.settled + 1, holes[0])
         for first, last in ranges:
-            self._requested.add(first, last)
             start = first
             for whole in sorted(s for s in self._slots if first <= s <= last and self._is_whole(s)):
                 if start < whole:
+                    self._requested.add(start, whole - 1)
                     yield Missing(start, whole - 1)
                 start = whole + 1
             if start <= last:
+                self._requested.add(start, last)
                 yield Missing(start, last)
 
     def _settle(self, path: list[int], decisions: list[Decision]) -> None:
@@ -601,6 +645,18 @@ class _Ranges:
         if self._ranges and self._ranges[-1][1] == first - 1 and self._ranges[-1][2] == reason:
             first = self._ranges.pop()[0]  # answers come slot by slot
         self._ranges.append((first, last, reason))
+
+    def discard(self, slot: int) -> None:
+        parts = (
+            part
+            for first, last, reason in self._ranges
+            for part in (
+                [(first, slot - 1, reason), (slot + 1, last, reason)]
+                if first <= slot <= last
+                else [(first, last, reason)]
+            )
+        )
+        self._ranges = [part for part in parts if part[0] <= part[1]]
 
     def drop_to(self, slot: int) -> None:
         self._ranges = [each for each in self._ranges if each[1] > slot]

@@ -235,7 +235,13 @@ class Ingest:
             meta = update.block_meta
             block_time_ms = meta.block_time.timestamp * 1000
             self._decide(
-                self._ledger.block_meta(meta.slot, meta.parent_slot, meta.blockhash, block_time_ms)
+                self._ledger.block_meta(
+                    meta.slot,
+                    meta.parent_slot,
+                    meta.blockhash,
+                    block_time_ms,
+                    meta.parent_blockhash,
+                )
             )
         _UPDATES[kind].inc()
 
@@ -316,7 +322,12 @@ class Ingest:
                 await asyncio.sleep(0)
         self._decide(
             self._ledger.fetched(
-                block.slot, block.parent, block.blockhash, block.block_time_ms, transactions
+                block.slot,
+                block.parent,
+                block.blockhash,
+                block.block_time_ms,
+                transactions,
+                block.parent_blockhash,
             )
         )
 

@@ -219,18 +219,34 @@ class AccountLedger:
         return self._take(stream, of.ledger.status(slot, parent, status))
 
     def block_meta(
-        self, stream: int, slot: int, parent: int, blockhash: str, block_time_ms: int
+        self,
+        stream: int,
+        slot: int,
+        parent: int,
+        blockhash: str,
+        block_time_ms: int,
+        parent_blockhash: str = "",
     ) -> list[AccountDecision]:
         """Take a block meta: the slot's versions have all been sent."""
         ledger = self._streams[stream].ledger
-        return self._take(stream, ledger.block_meta(slot, parent, blockhash, block_time_ms))
+        return self._take(
+            stream, ledger.block_meta(slot, parent, blockhash, block_time_ms, parent_blockhash)
+        )
 
     def fetched(
-        self, stream: int, slot: int, parent: int, blockhash: str, block_time_ms: int
+        self,
+        stream: int,
+        slot: int,
+        parent: int,
+        blockhash: str,
+        block_time_ms: int,
+        parent_blockhash: str = "",
     ) -> list[AccountDecision]:
         """Take a block that RPC had: the slot is of the chain, its accounts are asked apart."""
         ledger = self._streams[stream].ledger
-        return self._take(stream, ledger.fetched(slot, parent, blockhash, block_time_ms, ()))
+        return self._take(
+            stream, ledger.fetched(slot, parent, blockhash, block_time_ms, (), parent_blockhash)
+        )
 
     def unavailable(self, stream: int, first: int, last: int, reason: str) -> list[AccountDecision]:
         """Take the answer that slots first..last can not be had: skipped, or lost."""

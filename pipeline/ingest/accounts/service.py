@@ -304,7 +304,14 @@ class AccountIngest:
             meta = update.block_meta
             time_ms = meta.block_time.timestamp * 1000
             self._decide(
-                ledger.block_meta(number, meta.slot, meta.parent_slot, meta.blockhash, time_ms)
+                ledger.block_meta(
+                    number,
+                    meta.slot,
+                    meta.parent_slot,
+                    meta.blockhash,
+                    time_ms,
+                    meta.parent_blockhash,
+                )
             )
 
     def _decide(self, decisions: Iterable[AccountDecision]) -> None:
@@ -409,7 +416,12 @@ class AccountIngest:
         self._mend(block.slot, partial(self._ask_changed, block))
         self._decide(
             self._ledger.fetched(
-                stream, block.slot, block.parent, block.blockhash, block.block_time_ms
+                stream,
+                block.slot,
+                block.parent,
+                block.blockhash,
+                block.block_time_ms,
+                block.parent_blockhash,
             )
         )
 

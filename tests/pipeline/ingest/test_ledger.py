@@ -141,7 +141,11 @@ class Tape:
         elif update.kind == "meta":
             self.keep(
                 self.ledger.block_meta(
-                    block.slot, block.parent, block.blockhash, block.block_time_ms
+                    block.slot,
+                    block.parent,
+                    block.blockhash,
+                    block.block_time_ms,
+                    f"hash-{block.parent}",
                 )
             )
         elif update.kind == "begun":
@@ -178,7 +182,12 @@ class Tape:
                 b = self.world.blocks[slot]
                 self.keep(
                     self.ledger.fetched(
-                        slot, b.parent, b.blockhash, b.block_time_ms, b.transactions
+                        slot,
+                        b.parent,
+                        b.blockhash,
+                        b.block_time_ms,
+                        b.transactions,
+                        f"hash-{b.parent}",
                     )
                 )
             else:
@@ -607,7 +616,69 @@ def test_what_is_whole_stays_when_a_later_connection_breaks_within() -> None:
     carry(ledger, 10, "hash", b"one", b"two")
     ledger.connected(from_slot=10)
     ledger.duplicate(10, b"one")
-    assert signatures(ledger.status(10, 9, Status.CONFIRMED)) == [{b"one", b"two"}]
+    assert not ledger.status(10, 9, Status.CONFIRMED), "it may be another block that is confirmed"
+    decisions = ledger.block_meta(11, 10, "child", 1, "hash")
+    assert signatures(decisions) == [{b"one", b"two"}]
+
+
+def test_a_block_that_its_child_does_not_name_is_fetched() -> None:
+    ledger = Ledger(settled=9, patience=0)
+    ledger.connected(from_slot=10)
+    carry(ledger, 10, "first", b"of the first")
+    ledger.connected(from_slot=None)
+    ledger.block_meta(11, 10, "child", 1, "second")
+    assert ledger.status(10, 9, Status.CONFIRMED) == [Missing(10, 10)]
+    (settled,) = ledger.fetched(10, 9, "second", 1, [Transaction(0, b"of the second", [])])
+    assert signatures([settled]) == [{b"of the second"}]
+
+
+def test_a_block_that_the_chain_left_for_another_of_its_slot_is_asked_for_again() -> None:
+    ledger = Ledger(settled=9, patience=0)
+    ledger.connected(from_slot=10)
+    carry(ledger, 10, "first", b"of the first")
+    carry(ledger, 10, "second", b"of the second")
+    assert ledger.status(10, 9, Status.CONFIRMED) == [Missing(10, 10)]
+    assert Missing(10, 10) in ledger.status(10, 9, Status.DEAD)
+
+
+def test_a_slot_that_is_begun_anew_has_the_transactions_of_the_new_block() -> None:
+    ledger = Ledger(settled=9, at_processed=True)
+    ledger.connected(from_slot=9)
+    for slot in (9, 10):
+        ledger.begun(slot, slot - 1)
+        carry(ledger, slot, f"first {slot}", b"of both", b"of the first")
+    ledger.begun(10, 9)
+    carry(ledger, 10, "second", b"of both", b"of the second")
+    decisions = ledger.status(10, 9, Status.CONFIRMED)
+    assert signatures(decisions) == [{b"of both", b"of the second"}]
+
+
+def test_a_slot_that_was_whole_stays_so_on_the_next_connection() -> None:
+    """Its heirs were begun before, and so were not replayed whole where nobody asked in time."""
+    ledger = Ledger(settled=9, at_processed=True, patience=2)
+    ledger.connected(from_slot=10)
+    for slot in range(10, 21):
+        ledger.begun(slot, slot - 1)
+        ledger.block_meta(slot, slot - 1, f"{slot}", 0, f"{slot - 1}")
+    ledger.status(12, 11, Status.CONFIRMED)
+    ledger.connected(from_slot=13)
+    decisions: list[Decision] = []
+    for slot in range(13, 21):
+        decisions += ledger.block_meta(slot, slot - 1, f"{slot}", 0, f"{slot - 1}")
+        decisions += ledger.status(slot, slot - 1, Status.CONFIRMED)
+    ledger.begun(21, 20)
+    assert [each.slot for each in decisions if isinstance(each, Settled)] == [*range(13, 21)]
+    assert not [each for each in decisions if isinstance(each, Missing)]
+
+
+def test_what_one_connection_mixed_another_may_bring_whole() -> None:
+    ledger = Ledger(settled=9, patience=0)
+    ledger.connected(from_slot=10)
+    carry(ledger, 10, "first", b"of the first")
+    carry(ledger, 10, "second", b"of the second")
+    ledger.connected(from_slot=10)
+    carry(ledger, 10, "second", b"of the second")
+    assert signatures(ledger.status(10, 9, Status.CONFIRMED)) == [{b"of the second"}]
 
 
 def test_two_blocks_of_a_slot_on_one_connection_are_fetched() -> None:

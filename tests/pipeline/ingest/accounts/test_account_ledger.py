@@ -130,7 +130,12 @@ class Node:
             return False
         self.tape.keep(
             ledger.block_meta(
-                self.stream, block.slot, block.parent, f"h{block.slot}", block.slot * 400
+                self.stream,
+                block.slot,
+                block.parent,
+                f"h{block.slot}",
+                block.slot * 400,
+                f"h{block.parent}",
             )
         )
         return True
@@ -334,6 +339,8 @@ def test_a_whole_slot_stays_while_the_next_connection_sends_it_again():
     tape.ledger.account(0, 101, update(1, 50))
     tape.ledger.account(0, 101, update(8, 51, ADDRESSES[1]))
     tape.keep(tape.ledger.status(0, 101, 100, Status.CONFIRMED))
+    assert not tape.settled, "it may be another block that is confirmed"
+    tape.keep(tape.ledger.block_meta(0, 102, 101, "child", 0, "h"))
     assert [each.write_version for each in tape.settled[0].updates] == [9]
 
 
@@ -348,6 +355,7 @@ def test_whole_slots_that_wait_for_their_status_keep_their_versions_over_a_break
     tape.ledger.connected(0, 104)
     tape.ledger.account(0, 104, update(104, 3))
     tape.keep(tape.ledger.status(0, 104, 103, Status.CONFIRMED))  # before the meta comes again
+    tape.keep(tape.ledger.block_meta(0, 105, 104, "of 105", 0, "h"))  # so 104 is the chain's
     assert [(each.slot, each.complete) for each in tape.settled] == [(103, True), (104, True)]
     assert [each.write_version for each in tape.settled[-1].updates] == [7]
     assert not tape.others
@@ -361,6 +369,7 @@ def test_a_slot_found_whole_after_its_versions_were_dropped_is_a_hole_to_mend():
         tape.keep(tape.ledger.block_meta(0, slot, parent, "h", 0))
     tape.ledger.connected(0, None)
     tape.keep(tape.ledger.status(0, 103, 102, Status.CONFIRMED))
+    tape.keep(tape.ledger.block_meta(0, 104, 103, "of 104", 0, "h"))
     assert tape.others == [Hole(103, 103, DROPPED, is_lost=False)]
     assert [(each.slot, each.updates, each.complete) for each in tape.settled] == [(103, (), False)]
     assert tape.ledger.account(0, 103, update(1, 1)) == [Late(103, ADDRESSES[0])]
