@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -22,8 +23,22 @@ MAX_DESCRIPTION: Final = 1_000
 MAX_LINK: Final = 300
 MAX_IMAGE_URI: Final = 2_048
 _ACTING: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-_JOINER: Final = "\u200d"  # within emoji; it acts on nothing else
-_SPACES: Final = re.compile(r"\s+")
+# Letters that nobody sees: fillers, a grapheme joiner, a blank of Braille. They become spaces, as
+# on the dashboard (`lib/format.js`).
+_SPACES: Final = re.compile(
+    r"[\s\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\ufffc\U00016fe4\U0001d159]+"
+)
+# Variation selectors: 256 of them, so each carries a byte that nobody sees.
+_SELECTORS: Final = re.compile(r"[\u180b-\u180d\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef]")
+_EMOJI_STYLE: Final = "\ufe0f"  # the selector that shows a symbol as an emoji; it stays there
+_JOINER: Final = "\u200d"  # stays between emoji; it acts on nothing else
+# Blocks with symbols that these two act on. Of digits it is left out: a keycap shows without it.
+_SYMBOL: Final = re.compile(
+    r"[\xa9\xae\u203c\u2049\u2122\u2139\u2190-\u21ff\u2300-\u23ff\u24c2\u25a0-\u27bf"
+    r"\u2934\u2935\u2b00-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff]"
+)
+_MARKS_A_LETTER: Final = 2
+"""Combining marks; more of them cover their neighbours, or carry what nobody reads."""
 _HOST: Final = re.compile(r"[A-Za-z0-9-]{1,63}(\.[A-Za-z0-9-]{1,63})+(:\d{1,5})?")
 _HANDLE: Final = re.compile(r"@?([A-Za-z0-9_]{1,32})")
 _AT: Final = {"twitter": "https://x.com/", "telegram": "https://t.me/"}
@@ -71,16 +86,52 @@ def read_document(body: bytes) -> Document:
 
 
 def plain(text: object, longest: int) -> str | None:
-    """Return a text without control and direction characters, cut; None where nothing is left."""
+    """Return a text without what controls, hides or turns text, cut; None where nothing is left."""
     if not isinstance(text, str):
         return None
-    spaced = _SPACES.sub(" ", text[: 4 * longest])
-    kept = (
-        character
-        for character in spaced
-        if character == _JOINER or unicodedata.category(character) not in _ACTING
-    )
-    return "".join(kept).strip()[:longest].strip() or None
+    kept: list[str] = []
+    last, marks, is_joined = "space", 0, False
+    for character in _SPACES.sub(" ", text[: 4 * longest]):
+        kind = _kind(character)
+        match kind:
+            case "letter":
+                marks = 0
+            case "symbol":
+                marks = 0
+                if is_joined:
+                    kept.append(_JOINER)
+            case "space" if last == "space":
+                continue
+            case "style" if last != "symbol":
+                continue
+            case "joiner":
+                is_joined = last in ("symbol", "style")
+                continue
+            case "mark":
+                marks += 1
+                if marks > _MARKS_A_LETTER or last == "space":
+                    continue
+            case "hidden":
+                continue
+        kept.append(character)
+        last, is_joined = kind, False
+    return "".join(kept)[:longest].rstrip(f" {_JOINER}") or None
+
+
+@lru_cache(4_096)
+def _kind(character: str) -> str:
+    if character == " ":
+        return "space"
+    if character == _JOINER:
+        return "joiner"
+    if character == _EMOJI_STYLE:
+        return "style"
+    category = unicodedata.category(character)
+    if category in _ACTING or _SELECTORS.match(character):
+        return "hidden"
+    if category[0] == "M":
+        return "mark"
+    return "symbol" if _SYMBOL.match(character) else "letter"
 
 
 def web_link(text: object) -> str | None:
