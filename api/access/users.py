@@ -156,6 +156,16 @@ async def find(redis: Asks, text: str) -> User:
     return user
 
 
+async def plan_of(redis: Asks, id_: str) -> str | None:
+    """Return the plan of a user by their id, None where there is none; raises RedisError."""
+    [fingerprint] = await redis.ask([("HGET", _USERS, id_)])
+    if fingerprint is None:
+        return None
+    name = API_KEY.make(tag=tag_of_key(fingerprint.decode()))
+    [plan] = await redis.ask([("HGET", name, "plan")])
+    return None if plan is None else plan.decode()
+
+
 async def set_plan(redis: Asks, fingerprint: str, plan: str) -> None:
     """Give a user a plan, from the next request on; raises RedisError."""
     await _change(redis, fingerprint, "plan", plan)

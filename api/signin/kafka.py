@@ -115,7 +115,7 @@ class Kafka:
             raise Problem(NOT_IN_PLAN, f"The plan {user.plan} has no Kafka; {_HAVE_IT} have it")
         with _problems("issue", user), store():
             issued = await desk.issue(user, body.name)
-        log.info("Kafka credentials issued", account=user.id, user=issued.user, plan=user.plan)
+        log.info("Kafka credentials issued", account=user.id, user=issued.user)
         return answer({"user": issued.user, "properties": issued.properties}, 201)
 
     async def _revoke(self, request: Request, body: Old) -> Response:

@@ -66,7 +66,12 @@ def setup() -> None:
 
 @kafka_users.command()
 @click.option("--account", required=True, help="Whose it is; its users share the plan's bytes.")
-@click.option("--plan", type=click.Choice(list(KAFKA)), required=True)
+@click.option(
+    "--plan",
+    type=click.Choice(list(KAFKA)),
+    required=True,
+    help="Of an account that signs in, the plan of that counts (`soltape users plan`).",
+)
 @click.option("--name", required=True, help="What it is for, in your words.")
 @click.option(
     "--file",

@@ -4,6 +4,11 @@ Its bounds: a plan with Kafka, as many users of an account at once as the plan h
 new ones, `MOST` of all accounts. The plan's bytes are shared evenly among an account's users, so
 that two do not double it. A password is returned once, and kept by nobody but Kafka (as a SCRAM
 secret). Whoever calls has made sure that the account is the caller's own, and its plan paid.
+
+Several processes, and an operator, may change an account at once, and Kafka has no transaction for
+it. So plan and users are read again after each change of quotas, which is repeated until they are
+as they were: the last to write has seen what is in force. An account that is a user's has the plan
+of that user, whatever plan a caller read before.
 """
 
 from __future__ import annotations
@@ -11,12 +16,13 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 import structlog
 from redis.exceptions import RedisError
 
+from api.access import users as accounts
 from api.access.keys import check_words
 from api.access.register import now_ms
 from api.access.script import Asks
@@ -25,11 +31,13 @@ from api.subscribers.register import MOST_AN_HOUR, KafkaUser
 from infra.kafka.quotas import Quota
 from infra.kafka.subscribers import BrokerFailed, Subscribers
 from infra.settings import Settings
-from schemas.plans import KAFKA
+from schemas.plans import KAFKA, KafkaAllowance
 
 log = structlog.get_logger(__name__)
 
 _PASSWORD_BYTES: Final = 24
+_MOST_ROUNDS: Final = 8
+"""That quotas are put in, as others change the account: 20 users an hour are made of one."""
 
 
 class NotIssued(Exception):
@@ -57,10 +65,14 @@ class Issuer:
         self._broker = Subscribers(settings)
 
     async def issue(self, account: str, plan: str, name: str) -> Credentials:
-        """Return new credentials of an account; raises NotIssued, BrokerFailed, RedisError."""
+        """Return new credentials of an account; `plan` is that of an account without a user.
+
+        Raises NotIssued, BrokerFailed, RedisError.
+        """
+        plan = await self._plan(account, plan)
         allowance = KAFKA.get(plan)
         if allowance is None:
-            raise NotIssued(f"The plan {plan} has no Kafka; {' and '.join(KAFKA)} have it")
+            raise _no_kafka(plan)
         account = _checked("account", account)
         user = KafkaUser(
             register.new_user(account),
@@ -105,11 +117,12 @@ class Issuer:
         return await register.of_account(self._redis, account)
 
     async def put_plan(self, account: str, plan: str) -> None:
-        """Give the users of an account the quotas of another plan, or revoke those it has not.
+        """Give the users of an account the quotas of its plan, or revoke those it has not.
 
-        Raises BrokerFailed, after which it may be repeated, RedisError.
+        `plan` is that of an account without a user. Raises BrokerFailed, after which it may be
+        repeated, RedisError.
         """
-        allowance = KAFKA.get(plan)
+        allowance = KAFKA.get(await self._plan(account, plan))
         users = await register.of_account(self._redis, account)
         for each in users[allowance.credentials if allowance else 0 :]:
             await self._remove(each.user)
@@ -136,40 +149,81 @@ class Issuer:
     async def _admit(self, user: KafkaUser) -> Credentials:
         password = secrets.token_urlsafe(_PASSWORD_BYTES)
         try:
-            await self._share(user.account, user.plan)  # before it can connect
+            plan = await self._share(user.account, user.plan)  # before it can connect
+            if plan not in KAFKA:
+                raise _no_kafka(plan)
             await self._broker.admit(user.user, password, user.group_prefix)
-            is_there = await register.update(self._redis, replace(user, is_active=True))
+            if not await register.update(self._redis, user.user, is_active=True):
+                raise NotIssued(f"{user.user} was revoked while it was made")
+            admitted = await self._followed(user, plan)
         except BaseException:
             with suppress(
                 BrokerFailed, RedisError, OSError
             ):  # then it stays in the list, to be revoked
                 await self._remove(user.user)
+                await self._share(user.account, user.plan)
             raise
-        if not is_there:  # revoked in between
-            await self._broker.remove(user.user)
-            raise NotIssued(f"{user.user} was revoked while it was made")
-        log.info("a user of Kafka was made", user=user.user, plan=user.plan)
-        return Credentials(replace(user, is_active=True), password)
+        log.info("a user of Kafka was made", user=user.user, plan=admitted.plan)
+        return Credentials(admitted, password)
+
+    async def _followed(self, user: KafkaUser, plan: str) -> KafkaUser:
+        """Return a new user under the plan in force; raises NotIssued where that has no room.
+
+        Whoever changed the plan may have listed the account's users before this one was there.
+        """
+        now = await self._plan(user.account, plan)
+        if not user.plan == plan == now:
+            await self.put_plan(user.account, now)
+        found = await register.read(self._redis, user.user)
+        if found is None:
+            raise NotIssued(f"The plan is {now} now, which has no room for one more")
+        return found
+
+    async def _plan(self, account: str, plan: str) -> str:
+        """Return the plan in force of an account: its user's, of another the one given."""
+        return await accounts.plan_of(self._redis, account) or plan
 
     async def _remove(self, user: str) -> None:
         await self._broker.remove(user)
         await register.remove(self._redis, user)
         log.info("a user of Kafka was revoked", user=user)
 
-    async def _share(self, account: str, plan: str) -> None:
-        """Share the bytes of a plan among the users of an account."""
-        users = await register.of_account(self._redis, account)
-        if not users:
-            return
-        allowance = KAFKA[plan]
-        quota = Quota(
-            allowance.kib_a_second * 1024 // len(users),
-            max(1, allowance.request_pct // len(users)),
-        )
-        await self._broker.put_quotas({each.user: quota for each in users})
-        for each in users:
-            if each.plan != plan:
-                await register.update(self._redis, replace(each, plan=plan))
+    async def _share(self, account: str, plan: str) -> str:
+        """Share the bytes of an account's plan among its users; return the plan.
+
+        Under a plan without Kafka all keep theirs: a user without a quota has no limit, and the
+        operator's command revokes them. `plan` is that of an account without a user. Raises
+        BrokerFailed, after which it may be repeated, RedisError.
+        """
+        put: dict[str, Quota] = {}
+        for _ in range(_MOST_ROUNDS):
+            now = await self._plan(account, plan)
+            allowance = KAFKA.get(now)
+            users = await register.of_account(self._redis, account)
+            wanted = {each.user: _part(allowance, len(users)) for each in users if allowance}
+            # Those that were revoked meanwhile got theirs back by the last round.
+            gone = dict.fromkeys(put.keys() - {each.user for each in users})
+            if not gone and (
+                allowance is None or (put == wanted and all(each.plan == now for each in users))
+            ):
+                return now
+            await self._broker.put_quotas({**gone, **wanted})
+            for each in users:
+                if allowance and each.plan != now:
+                    await register.update(self._redis, each.user, plan=now)
+            put = wanted
+        raise BrokerFailed(f"the users of {account} changed {_MOST_ROUNDS} times meanwhile")
+
+
+def _part(allowance: KafkaAllowance, users: int) -> Quota:
+    return Quota(
+        allowance.kib_a_second * 1024 // users,
+        max(1, allowance.request_pct // users),
+    )
+
+
+def _no_kafka(plan: str) -> NotIssued:
+    return NotIssued(f"The plan {plan} has no Kafka; {' and '.join(KAFKA)} have it")
 
 
 def _checked(what: str, words: str) -> str:

@@ -66,9 +66,12 @@ async def reserve(redis: Asks, user: KafkaUser, most_of_account: int) -> str:
     return outcome.decode()
 
 
-async def update(redis: Asks, user: KafkaUser) -> bool:
-    """Replace what is kept of a user; return False where it was revoked. Raises RedisError."""
-    return bool(await _UPDATE.run(redis, [_USERS], [user.user, _packed(user)]))
+async def update(redis: Asks, user: str, **fields: object) -> bool:
+    """Change fields of what is kept of a user; return False where it was revoked.
+
+    Other processes may change other fields meanwhile. Raises RedisError.
+    """
+    return bool(await _UPDATE.run(redis, [_USERS], [user, orjson.dumps(fields)]))
 
 
 async def remove(redis: Asks, user: str) -> None:
