@@ -28,10 +28,11 @@ from prometheus_client import Counter
 from redis.exceptions import RedisError
 
 from api.access import keys, passes, refusals
-from api.access.failures import Failures
+from api.access.failures import SPARED, Failures
 from api.access.holders import Holder, Holders
+from api.access.paces import Pace, network
 from api.access.script import Asks, load
-from schemas.plans import PLANS, Plan
+from schemas.plans import MINUTE_S, PLANS, Plan
 from schemas.redis_keys import (
     API_KEY,
     API_KEY_CONNECTIONS,
@@ -45,6 +46,8 @@ STORE: Final = "keys"
 """What the Redis of the keys is called in metrics and answers, as in the API."""
 LOOK_EVERY_S: Final = 2.0
 """Time from a look at leases and revoked keys to the next."""
+TICKETS_A_MINUTE: Final = 600
+"""Tickets of an address that may lead nowhere; more are not looked at."""
 TOO_MANY_CONNECTIONS: Final = "too_many_connections"
 _RETRY_AFTER_S: Final = 5  # where the plan's connections are open
 _HOW: Final = "send it as ?api_key=..., or in the header x-api-key"
@@ -123,8 +126,9 @@ class Admitted:
 class Admission:
     """Lets connections of this process in.
 
-    `revoked` is called once for each connection whose key was revoked, `replanned` for each that
-    was let in under another plan than its key has now; both in the event loop.
+    `revoked` is called once for each connection whose key was revoked or whose session has ended,
+    `suspended` for each whose user was suspended (without it, `revoked`), `replanned` for each that
+    was let in under another plan than its key has now; all in the event loop.
     """
 
     def __init__(
@@ -132,12 +136,15 @@ class Admission:
         redis: Asks,
         revoked: Callable[[Admitted], None],
         replanned: Callable[[Admitted], None],
+        suspended: Callable[[Admitted], None] | None = None,
     ) -> None:
         self._redis = redis
         self._failures = Failures()
+        self._tickets = Pace(TICKETS_A_MINUTE, MINUTE_S)
         self._holders = Holders()
         self._revoked = revoked
         self._replanned = replanned
+        self._suspended = suspended or revoked
         self._process = token_hex(8)
         self._numbers = count(1)
         self._open: dict[Holder, dict[str, Admitted]] = defaultdict(dict)  # holder, lease
@@ -191,7 +198,9 @@ class Admission:
                 answers = await _RENEW.run_each(self._redis, runs)
                 for (holder, leases), answer in zip(held, answers, strict=True):
                     if answer[0] == b"revoked":
-                        self._end(holder)
+                        self._end(holder, "key was revoked", self._revoked)
+                    elif answer[0] == b"suspended":
+                        self._end(holder, "user was suspended", self._suspended)
                     elif answer[1] is not None:
                         renewed.append((holder, leases, answer[1]))
         except (RedisError, OSError) as error:
@@ -221,14 +230,26 @@ class Admission:
             raise refused(refusals.malformed(str(reason))) from None
 
     async def _spend(self, ticket: str, address: str) -> str:
-        self._check(address)
+        """Return what a ticket leads to, this one time.
+
+        Tickets have a pace of their own: a bad key behind a shared address bars no dashboard. Only
+        those that lead nowhere count; guesses among 2**256 stay as hopeless, and cost Redis little.
+        """
+        caller = network(address)
+        if not passes.is_secret(ticket):
+            raise _ticket_gone()
+        if not self._tickets.take(caller):
+            SPARED.labels("tickets").inc()
+            raise refused(refusals.too_many_tickets(MINUTE_S))
         try:
             holder = await passes.spend(self._redis, API_TICKET, ticket)
         except (RedisError, OSError) as error:
+            self._tickets.give_back(caller)
             raise _unavailable(error) from None
         if holder is None:
-            self._failures.refused(address)
-            raise refused(refusals.malformed("The ticket was used before, or it has expired"))
+            raise _ticket_gone()
+        self._tickets.give_back(caller)
+        self._failures.vouch(holder.partition(".")[0])
         return holder
 
     def _check(self, address: str, fingerprint: str = "") -> None:
@@ -302,11 +323,11 @@ class Admission:
         if batch:
             yield batch
 
-    def _end(self, holder: Holder) -> None:
-        """Report every connection of a revoked key."""
+    def _end(self, holder: Holder, event: str, report: Callable[[Admitted], None]) -> None:
+        """Report every connection of a key, or a session, that is good no more."""
         for admitted in self._open.pop(holder, {}).values():
-            log.info("key was revoked", key_id=admitted.key_id)
-            self._revoked(admitted)
+            log.info(event, key_id=admitted.key_id)
+            report(admitted)
 
     def _end_of_other_plans(self, holder: Holder, leases: Sequence[str], plan: str) -> None:
         """Report connections of a key that were let in under another plan than it has.
@@ -354,6 +375,10 @@ def refused(problem: refusals.Problem) -> Refusal:
     """Return a problem of `api.access` as the end of a handshake."""
     kind = problem.kind
     return Refusal(kind.status, kind.code, problem.detail, problem.headers, title=kind.title)
+
+
+def _ticket_gone() -> Refusal:
+    return refused(refusals.malformed("The ticket was used before, or it has expired"))
 
 
 def _unavailable(error: Exception) -> Refusal:

@@ -21,6 +21,7 @@ local plan, key = record[1], KEYS[1]
 local time = redis.call('TIME')
 local now_ms = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 if ARGV[3] ~= '' then
+  if plan and record[5] then return {'suspended'} end -- which ended the session as well
   local ends_ms = redis.call('ZSCORE', KEYS[3], ARGV[3])
   if not ends_ms or tonumber(ends_ms) <= now_ms then return {'ended'} end
 elseif KEYS[3] then

@@ -175,7 +175,9 @@ class Parts:
             hear=sessions.hear,
             left=sessions.left,
         )
-        self.admission = Admission(keys, self.server.revoked, self.server.replanned)
+        self.admission = Admission(
+            keys, self.server.revoked, self.server.replanned, self.server.suspended
+        )
         self.server.admission = self.admission
 
     def run(self) -> dict[str, Coroutine[Any, Any, Any]]:

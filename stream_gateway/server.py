@@ -136,6 +136,11 @@ class Server:
             what = "API key was revoked" if admitted.holder.session is None else "session has ended"
             connection.close(REVOKED, f"the {what}")
 
+    def suspended(self, admitted: Admitted) -> None:
+        """End the connection of a user that was suspended."""
+        if connection := self.connections.get(admitted.lease_id):
+            connection.close(REVOKED, "the account is suspended: ask the operator of this service")
+
     def replanned(self, admitted: Admitted) -> None:
         """End a connection whose key has another plan now: the client connects again under that."""
         if connection := self.connections.get(admitted.lease_id):

@@ -31,6 +31,12 @@ class Pace:
         count[0] += 1
         return True
 
+    def give_back(self, name: str) -> None:
+        """Count one less of somebody, where what they did is not to be bounded after all."""
+        count = self._counts.get(name)
+        if count is not None and count[0] > 0:
+            count[0] -= 1
+
 
 def network(address: str) -> str:
     """Return what one caller has: an IPv4 address, or the first 64 bits of an IPv6 one.

@@ -34,6 +34,7 @@ __all__ = [
     "suspended",
     "too_fast",
     "too_many_failures",
+    "too_many_tickets",
     "unknown",
 ]
 
@@ -103,6 +104,16 @@ def too_many_failures(retry_after_s: int) -> Problem:
         TOO_MANY_FAILURES,
         "Too many API keys or sessions from this address were refused; check the key, and retry in "
         f"{retry_after_s} s",
+        headers={"Retry-After": str(retry_after_s)},
+    )
+
+
+def too_many_tickets(retry_after_s: int) -> Problem:
+    """Return the problem of an address of which too many tickets were refused."""
+    return Problem(
+        TOO_MANY_FAILURES,
+        "Too many tickets from this address were used before, or had expired; get a new one, and "
+        f"retry in {retry_after_s} s",
         headers={"Retry-After": str(retry_after_s)},
     )
 

@@ -25,6 +25,15 @@ def test_so_many_within_a_window_that_begins_with_the_first():
     assert pace.take("ann")
 
 
+def test_what_is_given_back_may_be_done_again():
+    pace = Pace(1, 60.0)
+    pace.give_back("ann")
+    assert [pace.take("ann") for _ in range(2)] == [True, False]
+    pace.give_back("ann")
+    pace.give_back("ann")
+    assert [pace.take("ann") for _ in range(2)] == [True, False]
+
+
 def test_a_pace_of_many_ends_as_well():
     pace = Pace(1_000, 60.0)
     assert [pace.take("ann") for _ in range(1_002)] == [True] * 1_000 + [False] * 2

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import time
+from secrets import token_urlsafe
 
 import pytest
 from redis.asyncio import Redis
@@ -19,7 +20,7 @@ from infra.redis.embedded import valkey
 from infra.settings import Settings
 from schemas.plans import PLANS
 from schemas.redis_keys import API_KEY, API_KEY_CONNECTIONS, CONNECTION_LEASE_S, tag_of_key
-from stream_gateway.admission import Admission, Refusal
+from stream_gateway.admission import TICKETS_A_MINUTE, Admission, Refusal
 from tests.support.systems import Mortal, bound, saved
 from tests.support.waiting import without_error_async
 
@@ -111,18 +112,58 @@ async def test_guesses_of_an_address_are_not_looked_at_and_others_come_in(redis)
     text = await made(redis, "enterprise")
     doors = admission(redis)
     await doors.admit(text, "203.0.113.9")
-    for guess in (*(new() for _ in range(FAILURES - 1)), f"ticket_{'x' * 43}"):
+    for guess in (new() for _ in range(FAILURES)):
         with pytest.raises(Refusal) as refusal:
             await doors.admit(guess, "203.0.113.9")
         assert refusal.value.status == 401
     before = await commands(redis)
-    for guess in (*(new() for _ in range(200)), f"ticket_{'x' * 43}"):
+    for guess in (new() for _ in range(200)):
         with pytest.raises(Refusal) as refusal:
             await doors.admit(guess, "203.0.113.9")
         assert (refusal.value.status, refusal.value.code) == (429, "too_many_failures")
     assert await commands(redis) == before
     await doors.admit(text, "203.0.113.9")
     await doors.admit(text, "203.0.113.10")
+
+
+def guessed():
+    return f"ticket_{token_urlsafe(32)}"
+
+
+async def refusal_of(doors, text, address):
+    with pytest.raises(Refusal) as refusal:
+        await doors.admit(text, address)
+    return refusal.value.code
+
+
+async def test_a_bad_key_bars_no_ticket_behind_the_same_address(redis):
+    text = await made(redis, "enterprise")
+    doors = admission(redis)
+    bad = new()
+    codes = [await refusal_of(doors, bad, "203.0.113.9") for _ in range(FAILURES + 1)]
+    assert codes[-1] == "too_many_failures"
+    for _ in range(3):
+        await doors.admit(await sessions.ticket(redis, parse(text)), "203.0.113.9")
+    await register.revoke(redis, parse(text), 1)
+    used = await sessions.ticket(redis, parse(text))
+    assert await refusal_of(doors, used, "203.0.113.9") == "key_revoked"
+    assert await refusal_of(doors, used, "203.0.113.9") == "key_malformed"
+
+
+async def test_guessed_tickets_are_bounded_and_bar_no_key_and_no_good_ticket_before(redis):
+    text = await made(redis, "enterprise")
+    doors = admission(redis)
+    for number in range(TICKETS_A_MINUTE):
+        if number % 100 == 0:  # good ones do not count
+            await doors.admit(await sessions.ticket(redis, parse(text)), "2001:db8::1")
+        assert await refusal_of(doors, guessed(), f"2001:db8::{number:x}") == "key_malformed"
+    before = await commands(redis)
+    for _ in range(20):
+        assert await refusal_of(doors, guessed(), "2001:db8::2") == "too_many_failures"
+        assert await refusal_of(doors, "ticket_no", "2001:db8::2") == "key_malformed"
+    assert await commands(redis) == before
+    await doors.admit(await made(redis), "2001:db8::2")  # a key is no ticket
+    await doors.admit(await sessions.ticket(redis, parse(text)), "2001:db8:0:1::2")
 
 
 async def test_a_plan_without_limit_has_none_and_is_counted_all_the_same(redis):

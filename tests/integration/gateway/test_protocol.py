@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from api.access import register
+from api.access import register, users
 from api.access.keys import parse
+from api.access.users import Identity
 from schemas import channels
 from schemas.channels import LiveEvent
 from schemas.redis_keys import API_KEY, tag_of_key
@@ -333,6 +334,16 @@ class TestEnds:
             assert await closing(client) == (4001, "the API key was revoked")
             assert (await ask(other, action="ping"))["type"] == "pong"
 
+    async def test_a_suspended_user_is_asked_to_see_the_operator(self, gateway):
+        async with keys_of(gateway) as keys:
+            user = await users.enter(keys, Identity("https://i.example.com", "ann", "ann"), 10)
+            async with opened(gateway, await users.create_key(keys, user, "first")) as client:
+                await users.suspend(keys, user)
+                assert await closing(client) == (
+                    4001,
+                    "the account is suspended: ask the operator of this service",
+                )
+
     async def test_with_another_plan_a_connection_ends_and_the_next_has_that_plan(self, gateway):
         wallets = {"action": "subscribe", "channel": "swaps", "wallets": [WSOL]}
         key = await asyncio.to_thread(gateway.key, "pro")
@@ -362,6 +373,15 @@ class TestEnds:
         assert await metric("closes_total", code="1000", by="client") >= 1
         assert await metric("handshakes_total", status="101") >= 1
         assert await metric("delay_ms_count", channel="swaps") >= 1
+
+
+@asynccontextmanager
+async def keys_of(gateway):
+    keys = register.connect(gateway.settings)
+    try:
+        yield keys
+    finally:
+        await keys.aclose()
 
 
 def revoke(gateway, key):

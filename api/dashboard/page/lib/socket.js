@@ -27,7 +27,7 @@ const KEY_REVOKED = 4001;
 const REASONS = {
   1001: "The gateway is restarting, or the plan has changed",
   1006: "The connection was lost",
-  4001: "The API key was revoked, or the session has ended",
+  4001: "The API key was revoked, the account is suspended, or the session has ended",
   4008: "This page did not keep up with the events",
   4009: "Nothing was asked for a long time",
   4029: "The page sent too many messages",

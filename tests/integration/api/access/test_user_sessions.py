@@ -253,6 +253,28 @@ async def test_a_websocket_ends_with_its_session(redis, user):
     await gateway.aclose()
 
 
+async def test_the_gateway_says_that_a_user_is_suspended_of_keys_and_sessions(redis, user):
+    sessions = UserSessions(redis, SECURE, Failures())
+    session = await sessions.of(sent(await begun(sessions, user)), ADDRESS)
+    await users.set_plan(redis, user, "business")
+    revoked, suspended = [], []
+    gateway = Admission(redis, revoked.append, revoked.append, suspended.append)
+    key = await users.create_key(redis, user, "first")
+    inside = [
+        await gateway.admit(text) for text in (key, await ticket(redis, user, session.digest))
+    ]
+    late = await ticket(redis, user, session.digest)
+    await users.suspend(redis, user)
+    for text in (key, late):
+        with pytest.raises(Refusal) as refusal:
+            await gateway.admit(text)
+        assert (refusal.value.status, refusal.value.code) == (403, "user_suspended")
+    await gateway.look()
+    await gateway.look()
+    assert (revoked, suspended) == ([], inside)
+    await gateway.aclose()
+
+
 async def test_a_suspended_user_is_not_looked_up_at_each_request(redis, user):
     """At the gateway as at the API: an address has so many refused keys a minute."""
     gateway = Admission(redis, lambda _: None, lambda _: None)
