@@ -11,7 +11,8 @@ refused without asking Redis, and so are guesses (`api.access.failures`); the re
 step there (`api.access.charge`). Routes find the `Grant` in the request's state, and `key_id`
 beside it. The headers of the answer, also of a 429, say what is left of the rate and the credits.
 
-The credit is charged before the work. It is kept when the caller caused the failure: a withheld
+A request that is refused while it is priced costs no credit and counts for the rate. The credit is
+charged before the work. It is kept when the caller caused the failure: a withheld
 body, a closed connection, a query over its limits. It is refunded once when the server failed, for
 at most ten requests per minute and key: by a 5xx, or, where a protocol has its errors in a 200, by
 `problems.FAILED` in the request's state.
@@ -197,6 +198,11 @@ class Gate:
                     priced = await price(scope, receive, fingerprint)
                 except ClientDisconnect:  # it counts for the rate, like one that was sent whole
                     await self._admit(fingerprint, scope, 0)
+                    raise
+                except Problem as problem:  # likewise, as where there is no such path
+                    grant = await self._admit(fingerprint, scope, 0)
+                    if grant is not None:
+                        problem.headers = {**problem.headers, **_left_texts(grant.plan, grant)}
                     raise
                 receive = priced.receive
                 cost = priced.cost
@@ -391,8 +397,12 @@ def _refused(refusal: Refusal) -> Problem:
             f"All {plan.credits_a_month:,} credits of this month are used up; new ones come with "
             "the next month (UTC)",
         )
-    left = {name.decode(): value.decode() for name, value in _left(plan, refusal)}
-    return Problem(kind, detail, headers={"Retry-After": str(wait_s), **left})
+    headers = {"Retry-After": str(wait_s), **_left_texts(plan, refusal)}
+    return Problem(kind, detail, headers=headers)
+
+
+def _left_texts(plan: Plan, found: Grant | Refusal) -> dict[str, str]:
+    return {name.decode(): value.decode() for name, value in _left(plan, found)}
 
 
 def _left(plan: Plan, found: Grant | Refusal) -> Iterable[tuple[bytes, bytes]]:

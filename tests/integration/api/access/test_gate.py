@@ -734,6 +734,22 @@ async def test_whoever_leaves_before_the_price_is_known_pays_with_the_rate_alone
     assert usage.headers["ratelimit"].startswith('"minute";r=598;')
 
 
+async def test_what_is_refused_while_it_is_priced_counts_for_the_rate_alone(charges, make):
+    async def price(scope, receive, fingerprint):
+        raise Problem(INVALID_PARAMETER, "no such session", headers={"x-own": "1"})
+
+    headers = {"x-api-key": await make.text("free")}
+    transport = httpx.ASGITransport(around(charges, prices={"/api/who": price}))
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        for left in range(59, -1, -1):
+            answer = await client.post("/api/who", headers=headers)
+            assert (answer.status_code, answer.json()["detail"]) == (422, "no such session")
+            assert answer.headers["ratelimit"].startswith(f'"minute";r={left};')
+            assert (answer.headers["x-credits-left"], answer.headers["x-own"]) == ("50000", "1")
+        refused(await client.post("/api/who", headers=headers), 429, "rate_exceeded")
+        refused(await client.get("/api/usage", headers=headers), 429, "rate_exceeded")
+
+
 @pytest.mark.parametrize(
     ("status", "has_failed", "left"),
     [(200, False, "49999"), (200, True, "50000"), (499, False, "49999"), (500, False, "50000")],
