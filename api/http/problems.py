@@ -73,7 +73,7 @@ def of_validation(error: RequestValidationError, route: APIRoute | None) -> Prob
         kind = INVALID_BODY
     else:
         kind = INVALID_PARAMETER
-    return _of_errors(kind, listed, len(found))
+    return of_errors(kind, listed, len(found))
 
 
 def unknown_parameters(names: Sequence[str], known: Sequence[str]) -> Problem:
@@ -86,10 +86,10 @@ def unknown_parameters(names: Sequence[str], known: Sequence[str]) -> Problem:
         }
         for name in names[:_MOST_LISTED]
     ]
-    return _of_errors(INVALID_PARAMETER, listed, len(names))
+    return of_errors(INVALID_PARAMETER, listed, len(names))
 
 
-def _of_errors(kind: Kind, listed: list[dict[str, str]], count: int) -> Problem:
+def of_errors(kind: Kind, listed: list[dict[str, str]], count: int) -> Problem:
     """Return the problem of `count` errors, of which some are listed."""
     more = f" (and {count - 1} more)" if count > 1 else ""
     detail = f"`{listed[0]['parameter']}` {listed[0]['reason']}{more}"

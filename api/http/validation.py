@@ -47,10 +47,10 @@ def reason(error: Mapping[str, Any], route: APIRoute | None) -> str:
             f"`{each}`" for each in _found(route, location[:-1]).get("properties", ())
         )
         return f"is not a field of the body; its fields are {known}"
-    accepted = _accepted(_found(route, location))
+    wanted = accepted(_found(route, location))
     if error["type"] == "missing":
-        return f"is required: {accepted}"
-    return f"must be {accepted}, got {shown(came)}"
+        return f"is required: {wanted}"
+    return f"must be {wanted}, got {shown(came)}"
 
 
 def shown(value: object) -> str:
@@ -73,7 +73,7 @@ def shown(value: object) -> str:
             return "an object"
 
 
-def _accepted(schema: Schema) -> str:
+def accepted(schema: Schema) -> str:
     """Return what a schema accepts, in words."""
     if "enum" in schema:
         return "one of " + ", ".join(f"'{each}'" for each in schema["enum"])
@@ -90,7 +90,7 @@ def _accepted(schema: Schema) -> str:
             return "true or false"
         case "array":
             size = _range(schema, "minItems", "maxItems").removeprefix(" of").removeprefix(" from")
-            return f"a list of{size or ' any number of'} items, each {_accepted(schema['items'])}"
+            return f"a list of{size or ' any number of'} items, each {accepted(schema['items'])}"
         case "object":
             return "an object"
         case "string" if "pattern" in schema:

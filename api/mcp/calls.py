@@ -19,10 +19,11 @@ from api.http.errors import INVALID_ADDRESS, NOT_IN_PLAN, STORE_UNAVAILABLE, Pro
 from api.http.guard import of_failure
 from api.http.metrics import PROBLEMS
 from api.http.problems import FAILED
+from api.mcp.arguments import problem_of
 from api.mcp.asking import ask
 from api.mcp.cutting import MOST_BYTES, cut
 from api.mcp.token_texts import clean
-from api.mcp.tools import Tool
+from api.mcp.tools import INPUT, Tool
 from api.services import Services
 from api.stores.caches import BoundedCache
 from schemas.plans import MCP_TOOLS
@@ -79,6 +80,19 @@ class Calls:
             return _refused(problem, path, state)
         except Exception as error:
             return _refused(of_failure(error, path, state["request_id"]), path, state)
+
+    async def answer_arguments(
+        self, tool: Tool, arguments: Mapping[str, Any], state: dict[str, Any]
+    ) -> Result:
+        """As `answer`, of the arguments of a call as they were sent."""
+        problem = problem_of(arguments, INPUT)
+        if problem is None:
+            return await self.answer(tool, arguments["wallet"], state)
+        try:
+            _granted(state, tool)
+        except Problem as refusal:  # what is wrong first
+            problem = refusal
+        return _refused(problem, f"/api/wallets/{{wallet}}/{tool.path}", state)
 
     def _made(self, tool: Tool, wallet: str, encoded: Encoded, path: str) -> Result:
         key = (tool.name, wallet)

@@ -24,12 +24,14 @@ from api.access.prices import Price
 from api.access.refusals import no_session
 from api.access.user_sessions import UserSessions
 from api.docs.openapi import described_with, open_problems
+from api.http import bodies
 from api.http.encoding import encode
 from api.http.errors import BUSY, TIMED_OUT
 from api.http.replies import Answer, send_uncached
 from api.http.state import services as services_of
 from api.mcp.calls import Calls
 from api.mcp.direct import Direct
+from api.mcp.messages import refusal_of
 from api.mcp.pricing import Pricing, session_of
 from api.mcp.server import make_server
 from api.mcp.sessions import Sessions
@@ -133,7 +135,7 @@ class Door:
         @area.post(HTTP, include_in_schema=False)
         async def streamable(request: Request) -> Response:
             answer = await self._direct.answer(request.scope)
-            return answer or _Handled(self._manager.handle_request)
+            return answer or _Handled(self._package)
 
         @area.get(SSE, include_in_schema=False)
         async def sse(_: Request) -> Response:
@@ -175,6 +177,12 @@ class Door:
             return send_uncached(encode(answer), 503 if answer["status"] == "unavailable" else 200)
 
         return area
+
+    async def _package(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Have the package answer a message; say what is wrong with anything else."""
+        body = await bodies.read(receive)
+        answer = refusal_of(body) or self._manager.handle_request
+        await answer(scope, bodies.again(body, receive), send)
 
     async def _stream(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the answers of a session as they come, until either side ends it."""
@@ -234,7 +242,7 @@ class Door:
         headers = [each for each in scope["headers"] if each[0] != b"accept"]
         inner = {**scope, "path": HTTP, "query_string": b"", "headers": [*headers, _ACCEPT]}
         answer = await self._direct.answer(inner)
-        await (answer or self._manager.handle_request)(inner, receive, answered)
+        await (answer or self._package)(inner, receive, answered)
         if answered.status == 200:
             await self._sessions.answer(name, answered.body)
             answered = _Captured(202, b"Accepted")

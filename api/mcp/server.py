@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
 from functools import cache
 from importlib.metadata import version
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
@@ -14,9 +13,8 @@ from mcp.server.mcpserver.tools import Tool as ServedTool
 from mcp_types import CallToolResult, ToolAnnotations
 from pydantic import BaseModel, Field, create_model
 
-from api.http.addresses import EXAMPLE_WALLET
 from api.mcp.calls import Calls
-from api.mcp.tools import NULL_MEANS, TEXTS_ARE, TOOLS, Tool
+from api.mcp.tools import INPUT, NULL_MEANS, TEXTS_ARE, TOOLS, Tool
 from api.mcp.words import COVERED_URI, GLOSSARY, GLOSSARY_URI, covered
 from api.services import Services
 
@@ -28,11 +26,6 @@ INSTRUCTIONS: Final = (
 _READ_ONLY: Final = ToolAnnotations(
     read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=True
 )
-
-Wallet = Annotated[
-    str, Field(description="Address of the wallet, base58", examples=[EXAMPLE_WALLET])
-]
-Handler = Callable[..., Awaitable[CallToolResult]]
 
 
 class Shortened(BaseModel):
@@ -50,7 +43,7 @@ def make_server(services: Services, calls: Calls) -> MCPServer[Any]:
         title="Soltape",
         version=version("soltape"),
         instructions=INSTRUCTIONS,
-        tools=[_served(tool, _handler(tool, calls)) for tool in TOOLS],
+        tools=[_served(tool, calls) for tool in TOOLS],
         log_level="ERROR",
         subscriptions=False,
     )
@@ -71,14 +64,30 @@ def make_server(services: Services, calls: Calls) -> MCPServer[Any]:
     return server
 
 
-def _served(tool: Tool, handler: Handler) -> ServedTool:
-    served = ServedTool.from_function(
-        handler,
+class _Served(ServedTool):
+    """A tool that is given the arguments as they were sent."""
+
+    async def run(
+        self, arguments: dict[str, Any], context: Any, convert_result: bool = False
+    ) -> CallToolResult:
+        """Return what the tool answers, also to wrong arguments."""
+        result: CallToolResult = await self.fn(arguments, context)
+        return result
+
+
+def _served(tool: Tool, calls: Calls) -> ServedTool:
+    async def call(arguments: dict[str, Any], ctx: Context[Any, Any]) -> CallToolResult:
+        state = ctx.request_context.request.scope["state"]  # type: ignore[union-attr]
+        return (await calls.answer_arguments(tool, arguments, state)).for_package()
+
+    served = _Served.from_function(
+        call,
         name=tool.name,
         title=tool.title,
         description=tool.description,
         annotations=_READ_ONLY,
     )
+    served.parameters = INPUT
     # Without a model: what the services encode is right by REST's tests, and is not read again.
     served.fn_metadata.output_schema = output_schema(tool)
     return served
@@ -110,11 +119,3 @@ def _brief(schema: Any) -> Any:
         if not (name == "title" and isinstance(value, str))
         and not (name == "examples" and isinstance(value, list))
     }
-
-
-def _handler(tool: Tool, calls: Calls) -> Handler:
-    async def call(wallet: Wallet, ctx: Context[Any, Any]) -> CallToolResult:
-        state = ctx.request_context.request.scope["state"]  # type: ignore[union-attr]
-        return (await calls.answer(tool, wallet, state)).for_package()
-
-    return call

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from functools import cache
 from importlib.metadata import version
@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final
 
 import orjson
 from mcp.server import MCPServer
+from mcp.server.mcpserver.tools import Tool as ServedTool
 from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import Field
 
@@ -18,6 +19,7 @@ from api.app import create_app
 from api.http.addresses import EXAMPLE_MINT, EXAMPLE_WALLET
 from api.http.encoding import Encoded
 from api.http.errors import INVALID_ADDRESS, STORE_UNAVAILABLE, Problem
+from api.mcp.arguments import problem_of
 from api.mcp.cutting import cut
 from api.mcp.local.knowledge import Knowledge, passages
 from api.mcp.token_texts import clean
@@ -35,81 +37,66 @@ _READ_ONLY: Final = ToolAnnotations(
 _FRESH: Final = f"Confirmed blocks, about two seconds behind the chain's tip. Free. {NULL_MEANS}."
 
 Wallet = Annotated[str, Field(description="Address of a wallet", examples=[EXAMPLE_WALLET])]
+Handler = Callable[..., Awaitable[CallToolResult]]
 Mint = Annotated[str, Field(description="Address of a token's mint", examples=[EXAMPLE_MINT])]
 
 
 def make_server(settings: Settings, services: Services) -> MCPServer[Any]:
     """Return the server of the six local tools."""
-    server: MCPServer[Any] = MCPServer(
-        "soltape-local",
-        version=version("soltape"),
-        instructions="Solana tokens and wallets from this machine's Redis. "
-        f"{NULL_MEANS}. {TEXTS_ARE}.",
-        log_level="ERROR",
-        subscriptions=False,
-    )
+    tools: list[ServedTool] = []
+
+    def tool(description: str) -> Callable[[Handler], Handler]:
+        def add(handler: Handler) -> Handler:
+            served = _Checked.from_function(
+                handler, description=description, annotations=_READ_ONLY, structured_output=False
+            )
+            served.parameters["additionalProperties"] = False
+            tools.append(served)
+            return handler
+
+        return add
 
     @cache
     def knowledge() -> Knowledge:
         document = create_app(Settings(_env_file=None)).openapi()  # type: ignore[call-arg]
         return Knowledge(passages(document))
 
-    @server.tool(
-        description=f"A token: price, market, supply, last 24 hours. {_FRESH}",
-        annotations=_READ_ONLY,
-        structured_output=False,
-    )
+    @tool(f"A token: price, market, supply, last 24 hours. {_FRESH}")
     async def get_token_info(mint: Mint) -> CallToolResult:
         return await _answered(services.tokens.token(mint, HOLDER), mint)
 
-    @server.tool(
-        description=f"Wallets that realized most with a token, by FIFO. {_FRESH}",
-        annotations=_READ_ONLY,
-        structured_output=False,
-    )
+    @tool(f"Wallets that realized most with a token, by FIFO. {_FRESH}")
     async def get_token_leaderboard(
         mint: Mint, limit: Annotated[int, Field(ge=1, le=100)] = 10
     ) -> CallToolResult:
         return await _answered(services.tokens.leaderboard(mint, limit), mint)
 
-    @server.tool(
-        description=f"A wallet's positions by token, newest trade first, with FIFO gains. {_FRESH}",
-        annotations=_READ_ONLY,
-        structured_output=False,
-    )
+    @tool(f"A wallet's positions by token, newest trade first, with FIFO gains. {_FRESH}")
     async def get_wallet_positions(
         wallet: Wallet, limit: Annotated[int, Field(ge=1, le=500)] = 50
     ) -> CallToolResult:
         return await _answered(services.wallets.positions(wallet, limit), wallet)
 
-    @server.tool(
-        description=f"A wallet's position in one token. {_FRESH}",
-        annotations=_READ_ONLY,
-        structured_output=False,
-    )
+    @tool(f"A wallet's position in one token. {_FRESH}")
     async def get_wallet_token_position(wallet: Wallet, mint: Mint) -> CallToolResult:
         return await _answered(services.wallets.position(wallet, mint), wallet, mint)
 
-    @server.tool(
-        description="What this server can answer now: which stores and services are reachable, "
-        "what is missing without them, and which protocols are covered. Free.",
-        annotations=_READ_ONLY,
-        structured_output=False,
+    @tool(
+        "What this server can answer now: which stores and services are reachable, "
+        "what is missing without them, and which protocols are covered. Free."
     )
     async def get_capabilities() -> CallToolResult:
         found = {
             "version": version("soltape"),
-            "tools": [tool.name for tool in await server.list_tools()],
+            "tools": [each.name for each in tools],
             "stores": await _stores(settings, services),
             "hosted": orjson.loads(covered(services)),
         }
         return _result(found)
 
-    @server.tool(
-        description="Full-text search over Soltape's own documents: REST paths, fields of answers, "
-        "WebSocket channels, Kafka topics, protocols, rules of FIFO. Needs no store. Free.",
-        annotations=_READ_ONLY,
-        structured_output=False,
+    @tool(
+        "Full-text search over Soltape's own documents: REST paths, fields of answers, "
+        "WebSocket channels, Kafka topics, protocols, rules of FIFO. Needs no store. Free."
     )
     async def search_knowledge(
         query: Annotated[str, Field(max_length=400, description="a few words")],
@@ -118,7 +105,27 @@ def make_server(settings: Settings, services: Services) -> MCPServer[Any]:
         found = await asyncio.to_thread(lambda: knowledge().search(query, limit))
         return _result({"passages": [asdict(each) for each in found]})
 
-    return server
+    return MCPServer(
+        "soltape-local",
+        version=version("soltape"),
+        instructions="Solana tokens and wallets from this machine's Redis. "
+        f"{NULL_MEANS}. {TEXTS_ARE}.",
+        tools=tools,
+        log_level="ERROR",
+        subscriptions=False,
+    )
+
+
+class _Checked(ServedTool):
+    """A tool that says in words what is wrong with its arguments."""
+
+    async def run(
+        self, arguments: dict[str, Any], context: Any, convert_result: bool = False
+    ) -> Any:
+        """Return what the tool answers, also to wrong arguments."""
+        if (problem := problem_of(arguments, self.parameters)) is not None:
+            return _error(f"{problem.kind.code}: {problem.detail}")
+        return await super().run(arguments, context, convert_result)
 
 
 async def _answered(asked: Awaitable[Encoded], *addresses: str) -> CallToolResult:
@@ -136,12 +143,13 @@ async def _answered(asked: Awaitable[Encoded], *addresses: str) -> CallToolResul
         detail = problem.detail
         if problem.kind is STORE_UNAVAILABLE:
             detail += "; get_capabilities says what is missing and which setting leads to it"
-        return CallToolResult(
-            content=[TextContent(type="text", text=f"{problem.kind.code}: {detail}")],
-            is_error=True,
-        )
+        return _error(f"{problem.kind.code}: {detail}")
     answer, shortened = cut(clean(encoded.body))
     return _result({"answer": answer, "cut": shortened})
+
+
+def _error(text: str) -> CallToolResult:
+    return CallToolResult(content=[TextContent(type="text", text=text)], is_error=True)
 
 
 def _result(found: dict[str, Any]) -> CallToolResult:

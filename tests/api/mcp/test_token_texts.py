@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import orjson
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -85,6 +86,28 @@ async def test_the_local_server_cleans_as_the_hosted_one() -> None:
     local = make_local(Settings(_env_file=None), services)  # type: ignore[call-arg]
     result = cast(Any, await local.call_tool("get_token_info", {"mint": MINT}))
     assert result.structured_content["answer"] == {"name": "Good", "uri": "ipfs://Qm"}
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "words"),
+    [
+        ("get_token_info", {}, "`mint` is required"),
+        ("get_token_info", {"mint": 5}, "`mint` must be text, got 5"),
+        ("get_token_info", {"mint": MINT, "at": 1}, "`at` is not an argument of this tool"),
+        ("get_token_leaderboard", {"mint": MINT, "limit": 500}, "an integer from 1 to 100, got"),
+        ("get_capabilities", {"all": True}, "it takes none"),
+        ("search_knowledge", {"query": "x" * 500}, "text of at most 400 characters, got 500"),
+    ],
+)
+async def test_the_local_server_names_wrong_arguments(name, arguments, words) -> None:
+    local = make_local(Settings(_env_file=None), cast(Any, None))  # type: ignore[call-arg]
+    result = cast(Any, await local.call_tool(name, arguments))
+    assert result.is_error
+    assert result.content[0].text.startswith("invalid_parameter: ")
+    assert words in result.content[0].text
+    assert all(
+        tool.input_schema["additionalProperties"] is False for tool in await local.list_tools()
+    )
 
 
 def test_agents_are_warned_of_what_strangers_write() -> None:

@@ -204,6 +204,51 @@ async def test_odd_messages_get_an_error_and_no_answer(four, http, body) -> None
     assert (await http.get("/api/health/live")).status_code == 200
 
 
+async def test_wrong_arguments_are_named_and_cost_a_credit_as_at_rest(four, http, make_key):
+    key = await asyncio.to_thread(make_key, "pro")
+    headers = {**ACCEPT, "x-api-key": key}
+    for spent, (arguments, words) in enumerate(
+        (
+            ({}, "`wallet` is required: a Solana address"),
+            ({"wallet": None}, "`wallet` must be a Solana address, 32 to 44 characters"),
+            ({"wallet": WALLET, "limit": 5}, "`limit` is not an argument of this tool"),
+            ({"address": WALLET}, "`address` is not an argument of this tool; it takes `wallet`"),
+        ),
+        start=1,
+    ):
+        message = call()
+        message["params"]["arguments"] = arguments
+        answer = await http.post("/mcp", headers=headers, json=message)
+        result = answer.json()["result"]
+        problem = json.loads(result["content"][0]["text"])
+        assert (result["isError"], problem["code"]) == (True, "invalid_parameter")
+        assert words in problem["detail"]
+        assert "pydantic" not in answer.text
+        assert answer.headers["x-credits-left"] == str(1_000_000 - spent)
+    answer = await http.get(f"/api/wallets/{WALLET}/all-dex?no=1", headers={"x-api-key": key})
+    assert await code_of(answer) == (422, "invalid_parameter")
+    assert answer.headers["x-credits-left"] == str(1_000_000 - spent - 1)
+
+
+async def test_a_refused_key_outweighs_wrong_arguments(four, http):
+    message = call()
+    message["params"]["arguments"] = {"limit": 5}
+    answer = await http.post("/mcp", headers={**ACCEPT, "x-api-key": new()}, json=message)
+    assert json.loads(answer.json()["result"]["content"][0]["text"])["code"] == "key_unknown"
+
+
+async def test_a_batch_is_refused_in_words_over_both_transports(four, http, make_key) -> None:
+    key = await asyncio.to_thread(make_key, "pro")
+    headers = {**ACCEPT, "x-api-key": key}
+    async with stream(http, key) as found:
+        for path in ("/mcp", found.endpoint):
+            answer = await http.post(path, headers=headers, json=[call(), call()])
+            assert answer.status_code == 400
+            error = answer.json()["error"]
+            assert "a batch, a list of 2 items: send each message" in error["message"]
+            assert answer.headers["x-credits-left"] == "1000000"
+
+
 @pytest.mark.parametrize(
     "body",
     [

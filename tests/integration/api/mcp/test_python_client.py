@@ -72,6 +72,7 @@ async def test_the_ten_tools_take_a_wallet_and_have_a_schema(four, transport) ->
     assert {tool.name for tool in tools} == NAMES
     for tool in tools:
         assert list(tool.input_schema["properties"]) == tool.input_schema["required"] == ["wallet"]
+        assert tool.input_schema["additionalProperties"] is False
         assert {"answer", "cut", "rest"} == set(tool.output_schema["properties"])
         assert tool.annotations.read_only_hint is True
         for word in ("Freshness", "Cost: one credit", "null means", "cut"):
