@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Any, Final, cast
 
 from redis.asyncio import Redis
@@ -19,6 +19,7 @@ for i, key in ipairs(KEYS) do found[i] = redis.call('HGET', key, ARGV[i]) end
 return found
 """
 _AT_ONCE: Final = 2_000  # keys a script is given: Redis does nothing else meanwhile
+_FIELDS_AT_ONCE: Final = 100  # of a wallet's positions, of many wallets in one trip
 
 
 class Store:
@@ -112,6 +113,36 @@ class Store:
             pipe.hgetall(self.balances(wallet))
         found = await pipe.execute()
         return list(zip(found[::2], found[1::2], strict=True))
+
+    async def scan_day(self, day: int, count: int) -> AsyncIterator[dict[bytes, bytes]]:
+        """Yield the packed figures of a day by raw wallet, about `count` in a part.
+
+        A wallet may be in two parts.
+        """
+        cursor = 0
+        while True:
+            cursor, part = await self._redis.hscan(self.days(day), cursor, count=count)
+            if part:
+                yield cast(dict[bytes, bytes], part)
+            if not cursor:
+                return
+
+    async def scan_positions(
+        self, wallets: Iterable[str]
+    ) -> AsyncIterator[tuple[str, dict[bytes, bytes]]]:
+        """Yield wallets and packed positions by raw mint; those of a wallet in several parts.
+
+        A position may be in two of them, and COLD_MARK is among the mints.
+        """
+        cursors = dict.fromkeys(wallets, 0)
+        while cursors:
+            pipe = self._redis.pipeline(transaction=False)
+            for wallet, cursor in cursors.items():
+                pipe.hscan(self.positions(wallet), cursor, count=_FIELDS_AT_ONCE)
+            answers = dict(zip(cursors, await pipe.execute(), strict=True))
+            for wallet, (_, part) in answers.items():
+                yield wallet, part
+            cursors = {wallet: cursor for wallet, (cursor, _) in answers.items() if cursor}
 
     async def read_lots(self, keys: Sequence[str]) -> list[bytes | None]:
         """Return full chunks of lots by their keys."""
