@@ -32,8 +32,11 @@ from pipeline.agents import store
 from pipeline.agents.accounts import agent as accounts
 from pipeline.agents.market import agent as market
 from pipeline.agents.pnl import agent as pnl
+from pipeline.agents.pnl.checkpoint_day import CheckpointDay
+from pipeline.agents.pnl.store import Store
 from pipeline.agents.settled import restore
 from pipeline.agents.settled.restore import Books
+from pipeline.sinks.clickhouse import ClickHouseSink, RowsRefused
 from pipeline.sinks.redis import Watermark, read_watermark
 from pipeline.status import GROUPS
 from schemas import tape_rows
@@ -62,6 +65,7 @@ from schemas.topics import (
 UNTIL_S: Final = 600  # an answer of ClickHouse
 AT_REST_S: Final = 15.0
 ADDRESSES_AT_ONCE: Final = 1_000
+_HISTORY: Final = (POSITIONS, WALLET_DAYS, LOT_MATCHES)
 
 
 class CannotRebuild(Exception):
@@ -90,7 +94,7 @@ class CannotRebuild(Exception):
 @click.option(
     "--accept-loss",
     is_flag=True,
-    help="Begin at the log's first message even though it lacks the tape's beginning.",
+    help="Rebuild although the log lacks slots: they become a gap, and rows that rest on them go.",
 )
 def rebuild(
     groups: tuple[str, ...],
@@ -114,6 +118,11 @@ def rebuild(
     --accept-loss the slots that are missing become a gap, which health and answers name. The
     history of wallets then begins with the log as well: their days, positions and matches of lots
     from before are deleted from ClickHouse. Swaps, funding and perp changes stay.
+
+    Where the log lost slots after a checkpoint these become a gap as well; to mend what is in
+    quarantine at that price needs --accept-loss. Days, positions and matches of lots then go back
+    to the checkpoint: rows of slots after it are deleted from ClickHouse, and the agents write
+    those again that the log still has. Swaps, funding and perp changes stay here, too.
 
     What the log no longer has of accounts is asked of the chain again: until then wallets are
     not complete, and say so.
@@ -155,7 +164,7 @@ def rebuild(
         )
     except (
         *(CannotRebuild, PartitionsWrong, ClickHouseError, MigrationError, RedisError),
-        *(KafkaUnreachable, KafkaError, TopicsWrong, TimeoutError, OSError),
+        *(KafkaUnreachable, KafkaError, TopicsWrong, RowsRefused, TimeoutError, OSError),
     ) as error:
         click.echo(f"soltape: not rebuilt: {error or type(error).__name__}", err=True)
         sys.exit(1)
@@ -289,8 +298,10 @@ class Rebuild:
             self._books,
             lambda so_far: progress(f"{self._name}: {so_far:,} values"),
         )
-        await restore.finish(self._redis, self._books, mark, _now_ms())
         lost = await self._has_lost_after(mark)
+        if lost and self._books.group == pnl.GROUP:
+            await self._rewind_history(mark)
+        await restore.finish(self._redis, self._books, mark, _now_ms())
         progress(
             f"{self._name}: {values:,} values as of slot {mark.slot}; the agents go on from there"
             + (", and record the slots after it that the log no longer has as a gap" * lost)
@@ -312,7 +323,7 @@ class Rebuild:
         mark = Watermark(0, -1, 0)
         if first or was_raised:
             if self._books.group == pnl.GROUP:
-                await asyncio.to_thread(self._forget_history)
+                await asyncio.to_thread(self._forget_history, _HISTORY)
             # Of an offset that no log has: what is missing before the first message is a gap.
             mark = Watermark(await asyncio.to_thread(self._slot_before_tape), -2, 0)
         await restore.finish(self._redis, self._books, mark, _now_ms())
@@ -334,16 +345,36 @@ class Rebuild:
         elif self._books.group == accounts.GROUP:
             self._forget_addresses(ACCOUNTS, "address", SETTLED_ACCOUNTS)
 
-    def _forget_history(self) -> None:
-        """Delete what former books wrote of the wallets: their sums and lots began earlier.
+    def _forget_history(self, tables: tuple[Table, ...], after_slot: int | None = None) -> None:
+        """Delete what former books wrote of the wallets, all of it or of slots after one.
 
         The log does not replace all of it, and the difference of two rows of a position would be
         one between two countings. Rows that are written from here on are not deleted.
         """
         where = "CRC32(wallet) % {count:UInt32} = {number:UInt32}"  # as Topic.partition
         parameters = {"count": SETTLED_BY_WALLET.partitions, "number": self._place.partition}
-        for table in (POSITIONS, WALLET_DAYS, LOT_MATCHES):
+        if after_slot is not None:
+            where += " AND slot > {slot:UInt64}"
+            parameters["slot"] = after_slot
+        for table in tables:
             self._delete(table.name, where, parameters)
+
+    async def _rewind_history(self, mark: Watermark) -> None:
+        """Take the wallets' rows in ClickHouse back to a checkpoint, as Redis is.
+
+        What was put away after it goes as well: it would come back with slots that are lost.
+        """
+        progress(f"{self._name}: deletes rows of slots after {mark.slot}")
+        tables = (*_HISTORY, COLD_POSITIONS, COLD_WALLETS)
+        await asyncio.to_thread(self._forget_history, tables, mark.slot)
+        number = self._place.partition
+        sink = ClickHouseSink(self._settings)
+        try:
+            day = CheckpointDay(Store(self._redis, number), self._client, sink, number, mark.slot)
+            rows = await day.write()
+        finally:
+            await sink.close()
+        progress(f"{self._name}: {rows:,} rows of the day of slot {mark.slot} are as of that slot")
 
     def _forget_addresses(self, table: Table, column: str, topic: Topic) -> None:
         """Delete the rows of the partition's addresses from a table that has no partitions."""
