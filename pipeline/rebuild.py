@@ -94,7 +94,8 @@ class CannotRebuild(Exception):
 @click.option(
     "--accept-loss",
     is_flag=True,
-    help="Rebuild although the log lacks slots: they become a gap, and rows that rest on them go.",
+    help="Rebuild even though the log lacks slots: they become a gap, and history that counts them "
+    "is deleted.",
 )
 def rebuild(
     groups: tuple[str, ...],
