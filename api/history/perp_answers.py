@@ -42,7 +42,8 @@ class Known(AsOf):
         ),
     ]
     is_complete: Annotated[
-        bool, about("the range begins where events are known, and nothing in it is missing")
+        bool,
+        about("the range begins where events are known, ends by `as_of_ms`, and lacks nothing"),
     ]
     page: Page
 

@@ -186,9 +186,11 @@ class _Reading:
             "known_from_slot": first_slot,
             "known_from_ms": first_ms,
             "unread": found["unread"],
+            # Block times are whole seconds: the first slot's has earlier slots.
             "is_complete": (
                 first_ms is not None
-                and first_ms <= self.within.from_ms
+                and first_ms < self.within.from_ms
+                and self.within.to_ms <= self.now.time_ms + 1
                 and not found["unread"]
                 and lacking is None
             ),

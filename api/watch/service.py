@@ -232,7 +232,7 @@ class Watch:
             written = await self._writer.flush()
             if not written:
                 return
-            with suppress(RedisError, OSError):  # they are written again then, as the same rows
+            with suppress(RedisError, OSError):  # they are written again then
                 await self._book.note_snapshots(written)
 
     async def _alert(self, wallet: str, known: Known, found: AggregatePositions) -> None:

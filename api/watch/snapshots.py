@@ -3,8 +3,9 @@
 A row is as of the reading, in the hour of its block time. Where a part was not known its sums are
 null, and a later reading of the same hour that knows all takes its place (the table keeps the row
 of the highest slot). Rows wait here while ClickHouse is away, so many at most; hours that are lost
-then are gaps of the series. What ClickHouse has is noted in Redis after it has it: a row that is
-written twice is the same hour's row.
+then are gaps of the series. What ClickHouse has is noted in Redis after it has it. Where that note
+was lost, a row that lacks a part must not take the place of one that lacks nothing: ClickHouse is
+asked first.
 """
 
 from __future__ import annotations
@@ -110,21 +111,29 @@ class SnapshotWriter:
     async def flush(self) -> dict[str, tuple[int, bool]]:
         """Write what waits; return what is written by wallet: hour and completeness."""
         batch = list(self._waiting.values())[:FLUSH_ROWS]
-        if not batch or not await self._insert([each.row for each in batch]):
+        if not batch or (whole := await self._write(batch)) is None:
             return {}
+        written: dict[str, tuple[int, bool]] = {}
         for each in batch:
-            if self._waiting.get((each.wallet, each.hour_ms)) is each:  # no better one came
-                del self._waiting[each.wallet, each.hour_ms]
-            SNAPSHOTS.labels("complete" if each.is_complete else "incomplete").inc()
+            place = each.wallet, each.hour_ms
+            if self._waiting.get(place) is each:  # no better one came
+                del self._waiting[place]
+            written[each.wallet] = each.hour_ms, each.is_complete or place in whole
+            if place not in whole:
+                SNAPSHOTS.labels("complete" if each.is_complete else "incomplete").inc()
         SNAPSHOTS_WAITING.set(len(self._waiting))
-        return {each.wallet: (each.hour_ms, each.is_complete) for each in batch}
+        return written
 
     async def close(self) -> None:
         """Close the connection."""
         if self._client is not None:
             await self._client.close()
 
-    async def _insert(self, rows: list[Row]) -> bool:
+    async def _write(self, batch: list[Snapshot]) -> set[tuple[str, int]] | None:
+        """Write rows, but for those of hours that ClickHouse knows whole, which are returned.
+
+        None: ClickHouse is away, and nothing is written.
+        """
         table = NET_WORTH_SNAPSHOTS
         own: dict[str, Any] = {"async_insert": 0, "wait_end_of_query": 1}
         if self._settings.clickhouse_replicated:
@@ -132,23 +141,47 @@ class SnapshotWriter:
         try:
             if self._client is None:
                 self._client = await connect_async(self._settings)
-            await self._client.insert(
-                table.name,
-                rows,
-                column_names=list(table.columns),
-                column_type_names=list(table.columns.values()),
-                settings=own,
+            whole = await _known_whole(
+                self._client, [each for each in batch if not each.is_complete]
             )
+            rows = [each.row for each in batch if (each.wallet, each.hour_ms) not in whole]
+            if rows:
+                await self._client.insert(
+                    table.name,
+                    rows,
+                    column_names=list(table.columns),
+                    column_type_names=list(table.columns.values()),
+                    settings=own,
+                )
         except (ClickHouseError, OSError, TimeoutError, aiohttp.ClientError) as error:
             if not self._is_away:
                 self._is_away = True
                 reason = str(error).strip().partition("\n")[0][:500]
                 log.warning("ClickHouse does not take snapshots: they wait", reason=reason)
-            return False
+            return None
         if self._is_away:
             self._is_away = False
             log.info("ClickHouse takes snapshots again")
-        return True
+        return whole
+
+
+async def _known_whole(client: AsyncClient, lacking: list[Snapshot]) -> set[tuple[str, int]]:
+    """Return the wallets and hours, of rows that lack a part, whose stored row lacks nothing."""
+    if not lacking:
+        return set()
+    found = await client.query(
+        f"SELECT wallet, toUnixTimestamp64Milli(hour) FROM {NET_WORTH_SNAPSHOTS.name} FINAL "  # noqa: S608 - the table's name
+        "WHERE is_complete AND wallet IN {wallets:Array(String)} "
+        "AND hour >= fromUnixTimestamp64Milli({first:Int64}, 'UTC') "
+        "AND hour <= fromUnixTimestamp64Milli({last:Int64}, 'UTC')",
+        parameters={
+            "wallets": [each.wallet for each in lacking],
+            "first": min(each.hour_ms for each in lacking),
+            "last": max(each.hour_ms for each in lacking),
+        },
+    )
+    asked = {(each.wallet, each.hour_ms) for each in lacking}
+    return asked & {(wallet, int(hour_ms)) for wallet, hour_ms in found.result_rows}
 
 
 def _time(ms: int) -> datetime:

@@ -280,9 +280,14 @@ async def test_an_answer_says_from_where_on_it_is_known(store, ask):
     assert (page["unread"], page["is_complete"], page["gaps"]) == (0, True, None)
     assert (page["dex"], page["identified"]) == ("drift", "certain")
     assert page["total"]["payments"] == 0
-    early = await ask.get(path, **{"from": KNOWN_MS - 1})
-    assert early["is_complete"] is False
-    assert (await ask.get(path, **{"from": KNOWN_MS}))["is_complete"] is True
+    # Earlier slots may be of the same second, and later ones are yet to come.
+    for range_, is_complete in (
+        ({"from": KNOWN_MS}, False),
+        ({"from": KNOWN_MS + 1}, True),
+        ({"from": KNOWN_MS + 1, "to": page["as_of_ms"] + 1}, True),
+        ({"from": KNOWN_MS + 1, "to": page["as_of_ms"] + 2}, False),
+    ):
+        assert (await ask.get(path, **range_))["is_complete"] is is_complete, range_
     pnl = await ask.get(f"/api/wallets/{written.wallet}/p09/pnl")
     assert (pnl["known_from_slot"], pnl["is_complete"]) == (KNOWN_SLOT + 1, False)
     assert (pnl["dex"], pnl["identified"]) == ("jupiter-perps", "likely")

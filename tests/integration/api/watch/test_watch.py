@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -148,6 +149,24 @@ async def test_a_better_reading_takes_the_place_of_a_part(
         await advance(chain, TIME_MS + 1_000)
         [row] = await until_rows(settings, lambda found: found[0]["is_complete"])
         assert row["hour_ms"] == HOUR
+
+
+async def test_a_part_takes_the_place_of_no_whole_reading(settings: Settings) -> None:
+    """Redis knows nothing of the whole one: its note was lost."""
+    writer = snapshots.SnapshotWriter(settings)
+    try:
+        for wallet, minute, value in (("w", 1, 5), ("v", 1, None), ("w", 59, None), ("v", 59, 7)):
+            time = datetime.fromtimestamp(HOUR / 1000, UTC) + timedelta(minutes=minute)
+            reasons = [] if value is not None else ["holdings_incomplete"]
+            hour = time.replace(minute=0)
+            row = (wallet, hour, time, minute, value, value, 0, not reasons, reasons, 0, 0)
+            writer.put(snapshots.Snapshot(wallet, HOUR, not reasons, row))
+            written = await writer.flush()
+            assert written == {wallet: (HOUR, wallet == "w" or not reasons)}
+    finally:
+        await writer.close()
+    found = await until_rows(settings, lambda found: len(found) == 2)
+    assert {each["wallet"]: each["net_worth_usd_micros"] for each in found} == {"w": 5, "v": 7}
 
 
 async def test_an_interval_has_its_last_complete_snapshot(
