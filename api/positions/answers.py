@@ -281,6 +281,15 @@ class PositionRecord(TypedDict):
     protocol: Annotated[str, about("slug of the protocol", "staking")]
     route: Annotated[str, about("path below the slug", "native")]
     market: Annotated[str | None, about("the market, pool or group it is in; null: none", None)]
+    is_verified_market: Annotated[
+        bool,
+        about(
+            "false: anybody can open the lending market, group or farm it rests on, and this one "
+            "is not verified. Then the position is in no sum, and `soltape watch` sends no alert "
+            "of it",
+            True,
+        ),
+    ]
     slot: Annotated[int, about("of the account's last version", 341_200_007)]
     reference_slot: Annotated[
         int | None, about("the oldest of the other accounts it was computed from", 341_204_117)

@@ -94,6 +94,7 @@ def record(
         "protocol": slug,
         "route": position.route,
         "market": None if market is None else address_text(market),
+        "is_verified_market": counts,
         "slot": account.slot,
         "reference_slot": position.reference_slot,
         "assets": assets,
@@ -125,10 +126,10 @@ def has_unknown(position: PositionRecord) -> bool:
     """Return whether what a position's assets are worth together cannot be known."""
     if position["value_usd_micros"] is not None:
         return False  # then it is known, and most are
+    if not position["is_verified_market"]:
+        return False  # it is worth nothing in any sum
     if _PARTIAL in position["unsupported_fields"]:
         return True
-    if _OPEN_MARKET in position["unsupported_fields"]:
-        return False
     is_unpriced = False
     for each in position["assets"]:
         if each["value_usd_micros"] is None:

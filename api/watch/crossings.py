@@ -12,8 +12,9 @@ backs an account's bets over what it must have, and the price of a bet with coll
 over the one at which it is liquidated, the other way round for a short one.
 
 What is not known changes nothing: neither an unknown health nor a position that an incomplete
-reading of its protocol lacks. An alert has the same identity however often it is found from the
-same state.
+reading of its protocol lacks. A position in a market that anybody can open, and that is not
+verified, is not watched: its opener sets the health and could alert any wallet. An alert has the
+same identity however often it is found from the same state.
 """
 
 from __future__ import annotations
@@ -154,7 +155,9 @@ class Change:
 
 
 def is_watched(record: PositionRecord) -> bool:
-    """Return whether a position has a line to cross."""
+    """Return whether a position has a line to cross, and is in a market whose figures count."""
+    if not record["is_verified_market"]:
+        return False
     has_health = record["health"] or record["margin"] or record["perp"]
     return bool(has_health or record["range"] or record["locks"])
 
@@ -171,7 +174,7 @@ def advance(
 
     `partial`: protocols of which `records` may lack positions; of any other, one that is not there
     is gone. Of more than MOST_POSITIONS those that are known come first, whether they are there or
-    not.
+    not. One whose market is not verified any more is forgotten without an alert.
     """
     found = {
         place.field: (place, record)
@@ -179,8 +182,11 @@ def advance(
         if is_watched(record)
         for place in (_place(wallet, record),)
     }
+    unverified = {
+        _place(wallet, record).field for record in records if not record["is_verified_market"]
+    }
     absent = known.keys() - found.keys()
-    gone = sorted(name for name in absent if _protocol(name) not in partial)
+    gone = sorted(name for name in absent if name in unverified or _protocol(name) not in partial)
     room = max(MOST_POSITIONS - len(absent) + len(gone), 0)
     chosen = sorted(found, key=lambda each: each not in known)[:room]
     change = Change()
@@ -191,12 +197,14 @@ def advance(
         if after != before:
             change.put[name] = after
         change.alerts += alerts
+    change.gone += gone
     for name in gone:
+        if name in unverified:
+            continue
         route, position_id = name.removeprefix(f"{_protocol(name)}/").rsplit("/", 1)
         place = Place(wallet, _protocol(name), route, position_id, known[name].market)
         numbered = _Numbered(place, known[name], at)
         change.alerts += [numbered.lock(each) for each in known[name].locks if each.is_over(at)]
-        change.gone.append(name)
     return change
 
 

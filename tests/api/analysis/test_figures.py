@@ -52,6 +52,7 @@ def test_a_kind_with_a_route_that_nothing_reads_is_not_complete() -> None:
         "protocol": "p01",
         "route": "staking",
         "value_usd_micros": "5000000",
+        "is_verified_market": True,
         "unsupported_fields": [],
         "assets": [],
     }

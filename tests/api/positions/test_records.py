@@ -334,9 +334,12 @@ def test_what_is_in_a_market_that_anybody_could_open_counts_where_that_is_verifi
     assert [found[f"{name}_usd_micros"] for name in names] == [None] * 4
     assert [each["value_usd"] for each in found["assets"]] == [None] * 5
     assert not any(each["is_verified"] for each in found["assets"])
+    assert found["is_verified_market"] is False
     assert "not verified" in found["unsupported_fields"][-1]
     assert not has_unknown(found), "it is in no sum, and makes none unknown"
     assert in_market(b"v" * 32, *lines)["supplied_usd"] == 10.0 + 10**18
+    assert in_market(b"v" * 32, *lines)["is_verified_market"] is True
+    assert answered(*lines)["is_verified_market"] is True, "nobody could open its market"
     assert has_unknown(in_market(b"v" * 32, *lines))
 
 

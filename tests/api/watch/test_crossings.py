@@ -27,6 +27,7 @@ def record(name: str = "a", **given: Any) -> Any:
         "protocol": "p01",
         "route": "lending",
         "market": "m",
+        "is_verified_market": True,
         "assets": [{"role": "borrow", "amount_raw": "1"}],
         "health": None,
         "margin": None,
@@ -329,6 +330,34 @@ def test_positions_that_may_be_gone_count_as_long_as_no_reading_is_whole() -> No
     assert "p01/lending/0-0" in watcher.known
     watcher.look(*(loan(1.3, f"z-{each}") for each in range(150)))
     assert watcher.known.keys() == {f"p01/lending/z-{each}" for each in range(150)}
+
+
+@pytest.mark.parametrize("fallen", [loan(0.5), account(1.0, 40.0), bet("long", 90.0)])
+def test_a_market_that_a_stranger_opened_alerts_nobody(fallen: Any) -> None:
+    """Its opener sets the oracle, and can give an account in it to any wallet."""
+    watcher, unverified = Watcher(), {"is_verified_market": False}
+    assert watcher.look(fallen | unverified) == []
+    assert watcher.known == {}
+    opened = (liquidity(50) | unverified, locked(100) | unverified)
+    for now, each in enumerate((*opened, liquidity(101) | unverified)):
+        assert watcher.look(each, time_ms=99 * now) == []
+    assert len(watcher.look(fallen)) == 1, "the same in a verified market"
+
+
+@pytest.mark.parametrize("partial", [(), PROTOCOLS])
+def test_a_market_that_is_not_verified_any_more_is_forgotten(partial: Container[str]) -> None:
+    watcher = Watcher()
+    watcher.look(loan(1.3, locks=locked(100)["locks"]), time_ms=99)
+    fallen = loan(0.5, locks=locked(100)["locks"], is_verified_market=False)
+    assert watcher.look(fallen, time_ms=101, partial=partial) == []
+    assert watcher.known == {}
+
+
+def test_positions_in_a_stranger_s_market_take_no_room_from_others() -> None:
+    watcher = Watcher()
+    given = [loan(1.3, str(each), is_verified_market=False) for each in range(300)]
+    watcher.look(*given, loan(1.3, "z"))
+    assert watcher.known.keys() == {"p01/lending/z"}
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"{}", b"[1,2,3]", b'["m",1,0,1.0,true,[[1]]]'])
