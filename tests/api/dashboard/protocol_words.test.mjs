@@ -15,6 +15,7 @@ import {
   together,
   togetherWords,
   unknownWords,
+  unverifiedWords,
   votingWords,
 } from "../../../api/dashboard/page/lib/protocol_words.js";
 
@@ -90,8 +91,12 @@ test("protocols and roles have words, a stranger's too", () => {
 });
 
 test("what is not known of a position is said once, without reasons", () => {
-  assert.equal(unknownWords([]), null);
-  assert.equal(unknownWords(["health: a", "health: b", "interest"]), "Not known: health; interest.");
+  const of = (unsupported_fields, is_verified_market = true) => unknownWords({ unsupported_fields, is_verified_market });
+  assert.equal(of([]), null);
+  assert.equal(of(["health: a", "health: b", "interest"]), "Not known: health; interest.");
+  assert.equal(of(["sums: an account is not known"]), "Not known: sums.");
+  assert.equal(of(["sums: its market is not verified"], false), null);
+  assert.equal(of(["health: a", "sums: its market is not verified"], false), "Not known: health.");
 });
 
 test("several answers are one, and a part of a sum does not pass for all", () => {
@@ -99,7 +104,7 @@ test("several answers are one, and a part of a sum does not pass for all", () =>
     ...answer,
     protocol,
     name: `${protocol} name`,
-    positions: worths.map((each) => ({ protocol, value_usd: each, assets: [{}] })),
+    positions: worths.map((each) => ({ protocol, value_usd: each, assets: [{}], is_verified_market: true })),
     value_usd: value,
   });
   const [one, two, none] = [of("p01", [1, 5], 6), of("p03", [3], 3), of("p07", [], null)];
@@ -116,6 +121,31 @@ test("several answers are one, and a part of a sum does not pass for all", () =>
   const failed = together([{ ...none, errors: [error], is_complete: false }, { ...none, errors: [error] }]);
   assert.deepEqual([failed.errors.length, failed.is_complete], [1, false]);
   assert.equal(together([{ ...none, protocols: [{ protocol: "p02", name: "two" }], positions: [{ protocol: "p02", value_usd: 1, assets: [{}] }] }]).positions[0].name, "two");
+});
+
+test("positions in markets that are not verified make no sum unknown, and are counted", () => {
+  const of = (value, ...verified) => ({
+    ...answer,
+    protocol: "p01",
+    name: "one",
+    positions: verified.map((each) => ({ protocol: "p01", value_usd: each ? value : null, assets: [{}], is_verified_market: each })),
+    value_usd: value,
+  });
+  const given = of(null, false, false);
+  const all = together([of(1000, true), given]);
+  assert.equal(all.value_usd, 1000);
+  assert.equal(togetherWords(all), "$1,000.00 together. Positions in markets that are not verified, in no sum: 2.");
+  assert.equal(together([of(1000, true, false)]).value_usd, 1000);
+  assert.equal(togetherWords(together([given])), "Positions in markets that are not verified, in no sum: 2.");
+  assert.equal(unverifiedWords(of(1, true).positions), "");
+  // What could not be read, and what has no price, may count.
+  const error = { protocol: "p01", account: null, detail: "not read" };
+  const short = { known_accounts: 2000, read_accounts: 1000 };
+  for (const lacking of [{ ...given, errors: [error] }, { ...given, coverage: short }, of(null, true, false)]) {
+    const partly = together([of(1000, true), lacking]);
+    assert.equal(partly.value_usd, null);
+    assert.match(togetherWords(together([lacking])), /^What they are worth together is not known\. Positions in markets/);
+  }
 });
 
 const perp = {
@@ -169,7 +199,7 @@ test("points are counted, and are no token", () => {
 
 test("what has no assets leaves a sum of several answers known", () => {
   const whole = { as_of_slot: 5, protocol: "p08", name: "drift", is_complete: true, errors: [], unpriced: 0, coverage: { known_accounts: 1, read_accounts: 1 } };
-  const worth = { ...whole, value_usd: 5, positions: [{ protocol: "p08", value_usd: 5, assets: [{}] }] };
-  const health = { ...whole, value_usd: null, positions: [{ protocol: "p08", value_usd: null, assets: [] }] };
+  const worth = { ...whole, value_usd: 5, positions: [{ protocol: "p08", value_usd: 5, assets: [{}], is_verified_market: true }] };
+  const health = { ...whole, value_usd: null, positions: [{ protocol: "p08", value_usd: null, assets: [], is_verified_market: true }] };
   assert.equal(together([worth, health]).value_usd, 5);
 });

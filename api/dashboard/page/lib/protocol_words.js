@@ -147,9 +147,16 @@ export function roleWords(role) {
 }
 
 /** What is not known of a position, without the reasons; null where all is. */
-export function unknownWords(unsupported) {
-  if (unsupported.length === 0) return null;
-  return `Not known: ${[...new Set(unsupported.map((each) => each.split(":")[0]))].join("; ")}.`;
+export function unknownWords({ is_verified_market: isVerified, unsupported_fields: unsupported }) {
+  const names = new Set(unsupported.map((each) => each.split(":")[0]));
+  if (!isVerified) names.delete("sums"); // left out on purpose: the row has words of its own
+  return names.size === 0 ? null : `Not known: ${[...names].join("; ")}.`;
+}
+
+/** How many positions are in markets that anybody can open and that are not verified; empty: none. */
+export function unverifiedWords(positions) {
+  const found = positions.filter((each) => !each.is_verified_market).length;
+  return found === 0 ? "" : `Positions in markets that are not verified, in no sum: ${count(found)}.`;
 }
 
 /**
@@ -160,8 +167,7 @@ export function together(answers) {
   const names = new Map(answers.flatMap(({ protocols, protocol, name }) => (protocols ?? [{ protocol, name }]).map((each) => [each.protocol, each.name])));
   const positions = answers.flatMap((each) => each.positions).map((row) => ({ ...row, name: names.get(row.protocol) ?? row.protocol }));
   const add = (pick) => answers.reduce((sum, each) => sum + pick(each), 0);
-  // What has no assets, as the margin of an account, is worth nothing by itself.
-  const worths = answers.filter((each) => each.positions.some(({ assets }) => assets.length > 0) || each.errors.length > 0).map((each) => each.value_usd);
+  const worths = answers.filter((each) => isLacking(each) || each.positions.some(hasWorth)).map((each) => each.value_usd);
   return {
     as_of_slot: answers.length === 0 ? null : Math.min(...answers.map((each) => each.as_of_slot)),
     positions: positions.sort((a, b) => Number(a.value_usd === null) - Number(b.value_usd === null) || b.value_usd - a.value_usd),
@@ -175,10 +181,23 @@ export function together(answers) {
   };
 }
 
-/** What positions are worth together, in words; empty where there is none. */
-export function togetherWords({ positions, value_usd: value }) {
+/** Whether a position may count: one without assets, as the margin of an account, is worth nothing by itself. */
+function hasWorth({ assets, is_verified_market: isVerified }) {
+  return isVerified && assets.length > 0;
+}
+
+/** Whether an answer lacks something that should have been read. */
+function isLacking({ errors, coverage }) {
+  return errors.length > 0 || coverage.read_accounts < coverage.known_accounts;
+}
+
+/** What positions are worth together, in words, and how many do not count; empty where there is none. */
+export function togetherWords(answer) {
+  const { positions, value_usd: value } = answer;
   if (positions.length === 0) return "";
-  return value === null ? "What they are worth together is not known." : `${money(value)} together.`;
+  const canCount = isLacking(answer) || positions.some((each) => each.is_verified_market);
+  const worth = value === null ? canCount && "What they are worth together is not known." : `${money(value)} together.`;
+  return [worth, unverifiedWords(positions)].filter(Boolean).join(" ");
 }
 
 /** An asset's amount in words; its symbol is a stranger's text and not in it. */
@@ -188,7 +207,8 @@ export function amountWords({ amount: quantity, amount_raw: raw }) {
 }
 
 /** How complete an aggregate is: `{text, tone, words}`. */
-export function completenessWords({ as_of_slot: slot, is_complete: isComplete, errors, pending, unpriced, coverage }) {
+export function completenessWords(answer) {
+  const { as_of_slot: slot, is_complete: isComplete, errors, pending, unpriced, coverage } = answer;
   const notes = errors.map((error) => `${error.protocol ?? (error.account === null ? "Several protocols" : "An account")}: ${error.detail}.`);
   if (coverage.read_accounts < coverage.known_accounts) {
     notes.push(`${count(coverage.read_accounts)} of ${count(coverage.known_accounts)} accounts were read.`);
@@ -198,7 +218,7 @@ export function completenessWords({ as_of_slot: slot, is_complete: isComplete, e
     notes.push(`Not read here: ${names}.`);
   }
   if (unpriced > 0) notes.push(`Assets without a worth: ${count(unpriced)}.`);
-  const failed = errors.length > 0 || coverage.read_accounts < coverage.known_accounts;
+  const failed = isLacking(answer);
   const text = isComplete ? "complete" : failed ? "not complete" : "of what is read";
   return { text, tone: failed ? "warn" : "good", words: [`As of slot ${count(slot)}.`, ...notes].join(" ") };
 }

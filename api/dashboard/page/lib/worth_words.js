@@ -1,6 +1,7 @@
 // What a wallet's analysis says of its own completeness, in words.
 
 import { count, money } from "./format.js";
+import { unverifiedWords } from "./protocol_words.js";
 
 const KINDS = {
   lending: "Lending",
@@ -31,13 +32,15 @@ export function kindWorthWords({ value_usd: value, known_usd: known }) {
 }
 
 /** How complete net worth is: `{short, tone, words}`. */
-export function worthWords({ net_worth: worth, pending }) {
+export function worthWords({ net_worth: worth, positions, pending }) {
   const notes = [];
   if (worth.reasons.length > 0) {
     const why = worth.reasons.map((each) => (Object.hasOwn(REASONS, each) ? REASONS[each] : each));
     notes.push(`Net worth is not known: ${why.join("; ")}.`);
   }
   if (worth.unknown_positions > 0) notes.push(`Positions that are not known whole, in no sum: ${count(worth.unknown_positions)}.`);
+  const unverified = unverifiedWords(positions);
+  if (unverified !== "") notes.push(unverified);
   if (pending.length > 0) notes.push(`Kinds of positions that are not read yet, and in no sum: ${count(pending.length)}.`);
   if (worth.unpriced > 0) notes.push(`Assets without a worth, in no sum: ${count(worth.unpriced)}.`);
   const isWhole = worth.reasons.length === 0 && pending.length === 0;

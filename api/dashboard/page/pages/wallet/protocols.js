@@ -93,6 +93,8 @@ function named(row) {
   return [
     element("div", {}, protocolWords(row.name)),
     element("div", { class: "hint" }, `${row.route.replaceAll("-", " ")} `, element("span", { class: "mono", title: row.position_id }, short(row.position_id))),
+    // Here, as every card has this column: anybody can open such a market, and give a wallet a position in it.
+    !row.is_verified_market && element("div", {}, element("span", { class: "badge warn" }, "market not verified"), element("span", { class: "hint" }, ": counts in no sum")),
   ];
 }
 
@@ -116,9 +118,10 @@ function lines(assets, areRewards) {
   });
 }
 
-function states({ health, range, locks, perp, margin, voting, unsupported_fields: unsupported }) {
+function states(row) {
+  const { health, range, locks, perp, margin, voting } = row;
   const found = [];
-  const unknown = unknownWords(unsupported);
+  const unknown = unknownWords(row);
   const loan = healthWords(health);
   // What is not known is said once, by name.
   if (loan !== null && (loan.isKnown || unknown === null)) found.push(element("span", { class: `badge ${loan.tone}`, title: "By the protocol's own prices and weights" }, loan.text));
