@@ -75,11 +75,21 @@ class Outcome:
     positions: list[Position] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     absent: set[bytes] = field(default_factory=set)  # what the reading wanted, and is not known
+    uncounted: set[bytes] = field(default_factory=set)
+    """What positions lack that count in no sum: it is asked for, and is no error."""
     sent: set[bytes] = field(default_factory=set)  # what it wanted, and got
 
 
-async def run(asked: Iterable[tuple[Protocol, Held]], world: World, fetch: Fetch) -> list[Outcome]:
-    """Return what each protocol's reading found, in their order; raises what `fetch` raises."""
+async def run(
+    asked: Iterable[tuple[Protocol, Held]],
+    world: World,
+    fetch: Fetch,
+    markets: frozenset[bytes] = frozenset(),
+) -> list[Outcome]:
+    """Return what each protocol's reading found, in their order; raises what `fetch` raises.
+
+    `markets`: those that are verified, of those that anybody can open.
+    """
     budget = _Budget()
     runs = [_Run(protocol, held, world, budget) for protocol, held in asked]
     known: dict[bytes, Account | None] = {}
@@ -95,7 +105,7 @@ async def run(asked: Iterable[tuple[Protocol, Held]], world: World, fetch: Fetch
         for each in waiting:
             each.go_on(known)
             await budget.pause()
-    return [each.close() for each in runs]
+    return [each.close(markets) for each in runs]
 
 
 class _Budget:
@@ -178,13 +188,25 @@ class _Run:
         if self._is_again:
             self.begin()
 
-    def close(self) -> Outcome:
-        """Return what was found, with an error for each account that was missing."""
-        positions = self._outcome.positions
-        for address in dict.fromkeys(each for one in positions for each in one.missing):
+    def close(self, markets: frozenset[bytes]) -> Outcome:
+        """Return what was found, with an error for each account that was missing.
+
+        What positions lack that count nowhere is no error: anybody can open a market, and have a
+        wallet lack an account of it for ever.
+        """
+        missing: dict[bytes, bool] = {}  # whether a position that counts lacks it
+        for position in self._outcome.positions:
+            if position.missing:
+                counts = position.counts_in(markets)
+                for address in position.missing:
+                    missing[address] = counts or missing.get(address, False)
+        for address, is_error in missing.items():
             if address in self._unusable:  # it was said why
                 continue
-            self._fail(address, "reference_missing", "the account is not known")
+            if is_error:
+                self._fail(address, "reference_missing", "the account is not known")
+            else:
+                self._outcome.uncounted.add(address)
         outcome = "partial" if self._outcome.failures else "whole"
         took_ms, count = _measured(self._protocol.name, outcome)
         took_ms.observe(self._took_s * 1000)

@@ -41,7 +41,7 @@ class PriceReader:
         backing: Backing,
         verified_markets: frozenset[bytes] = frozenset(),
     ) -> None:
-        self._markets = verified_markets
+        self.markets = verified_markets
         self._tokens = tokens
         self._mints = mints
         self._pools = pools
@@ -58,7 +58,7 @@ class PriceReader:
             if not _is_priced(token := tokens.get(mint)) and mint not in MONEY
         }
         if not unpriced:
-            return Prices(tokens, verified, {}, markets=self._markets)
+            return Prices(tokens, verified, {}, markets=self.markets)
         lacking = [mint for mint, places in unpriced.items() if places is None]
         found: dict[str, int] = {}
         if lacking:
@@ -69,7 +69,7 @@ class PriceReader:
         vaults = await self._pools.price(tokens, unpriced)
         verified |= await self._backing.of_pools(tokens, unpriced)
         unknown = [mint for mint in lacking if mint not in found]
-        return Prices(tokens, verified, found, unknown, vaults, self._markets)
+        return Prices(tokens, verified, found, unknown, vaults, self.markets)
 
 
 def _is_priced(token: Token | None) -> bool:

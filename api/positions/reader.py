@@ -243,7 +243,7 @@ class Positions:
             return {**known, **sent}
 
         world = World(clock.slot, clock.time_s, clock.epoch)
-        outcomes = await driver.run(asked.values(), world, fetch)
+        outcomes = await driver.run(asked.values(), world, fetch, self._prices.markets)
         rounds.close()
         unknown = _without_decimals(outcomes) | _lacking(outcomes)
         if holder is not None:
@@ -500,5 +500,10 @@ def _order(position: PositionRecord) -> tuple[int, str]:
 
 
 def _lacking(outcomes: Iterable[Outcome]) -> set[bytes]:
-    """Return the token accounts that lines without an amount rest on; each position says so."""
-    return {each for outcome in outcomes for one in outcome.positions for each in one.lacking}
+    """Return what is asked for and is no error; each position says so, or counts nowhere.
+
+    That is the token accounts that pay rewards, and what positions in markets lack that are not
+    verified.
+    """
+    found = {each for outcome in outcomes for one in outcome.positions for each in one.lacking}
+    return found.union(*(outcome.uncounted for outcome in outcomes))

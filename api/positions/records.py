@@ -62,7 +62,7 @@ def record(
     rewards: int | None = None
     unknown = set[Role]()  # of which an amount, or a debt's price, is not known
     is_unpriced = False  # something that it has, but for rewards
-    counts = not position.open_markets or prices.markets.issuperset(position.open_markets)
+    counts = position.counts_in(prices.markets)
     for asset in position.assets:
         answer, micros = _asset(asset, prices, counts)
         assets.append(answer)

@@ -248,9 +248,13 @@ class Position:
 
     The position counts where all of them are verified (`Protocol.verified_markets`).
     """
-    missing: list[bytes] = field(default_factory=list)  # accounts it needs that do not exist
+    missing: list[bytes] = field(default_factory=list)
+    """Accounts it needs that do not exist: an error where it counts, and asked for anywhere."""
     lacking: list[bytes] = field(default_factory=list)
-    """Token accounts that lines without an amount lack: they are asked for, and are no error."""
+    """Token accounts that pay rewards, and are not known: they are asked for, and are no error.
+
+    A reward counts 0 without its own: what is not known of it can only be more.
+    """
     reference_slot: int | None = None  # the oldest of the other accounts it was computed from
     stake: Stake | None = None
     health: Health | None = None
@@ -261,6 +265,10 @@ class Position:
     voting: Voting | None = None
     points: list[Points] = field(default_factory=list)
     unsupported_fields: list[str] = field(default_factory=list)  # what is null here, and why
+
+    def counts_in(self, verified: frozenset[bytes]) -> bool:
+        """Return whether it counts in sums, where some of the open markets are verified."""
+        return not self.open_markets or verified.issuperset(self.open_markets)
 
 
 Reading = Generator[Sequence[bytes], Mapping[bytes, Account], list[Position]]

@@ -193,6 +193,29 @@ async def test_what_a_position_lacks_is_an_error() -> None:
     assert [(each.account, each.code) for each in found.failures] == [(lacked, "reference_missing")]
 
 
+async def test_what_a_position_lacks_that_counts_nowhere_is_asked_for_and_no_error() -> None:
+    """Anybody can open a market, and have a wallet lack an account of it for ever."""
+    own, other, both = (account(each).address for each in "qrs")
+    market, verified = b"m" * 32, b"v" * 32
+
+    def read(held: Held, world: World) -> Reading:
+        yield [own, other, both]
+        first, second, third = held.accounts
+        return [
+            Position("route", first, missing=[own, both], open_markets=[market, verified]),
+            Position("route", second, missing=[other, both], open_markets=[verified]),
+            Position("route", third, missing=[own], open_markets=[market]),
+        ]
+
+    asked = [(protocol("p", read), HELD)]
+    [found] = await run(asked, WORLD, Trips().fetch, frozenset({verified}))
+    lacked = {(each.account, each.code) for each in found.failures}
+    assert lacked == {(each, "reference_missing") for each in (other, both)}
+    assert found.uncounted == {own}
+    [found] = await run(asked, WORLD, Trips().fetch, frozenset({verified, market}))
+    assert (len(found.failures), found.uncounted) == (3, set())
+
+
 async def test_a_protocol_without_a_reading_is_not_supported() -> None:
     [found], trips = await outcomes(None)
     assert ([each.code for each in found.failures], trips) == (["not_supported"], [])
