@@ -6,6 +6,9 @@ the management fee since it was last charged. A request keeps shares in escrow, 
 are worth at the end, though no more than when it was made. A vault whose own numbers leave nothing
 to withdraw pays 0, and is no error: anybody can open one and send its shares.
 
+What a vault has is what the adaptors say that its admin chose: a vault is an open market, and
+counts where it is verified.
+
 Source: the program's IDL (`Vault`, `RequestWithdrawVaultReceipt`); the arithmetic is that of
 `@voltr/vault-sdk`: `calculateAssetsForWithdrawHelper`, `processWithdrawalReceipt`.
 """
@@ -62,6 +65,18 @@ _LATEST_MS: Final = (1 << 53) - 1  # times are any u64 of seconds; JSON numbers 
 _PAYS_NOTHING: Final = "assets.amount_raw: the vault pays nothing now, for"
 _NO_SUPPLY: Final = "assets.amount_raw: how many shares the vault has is not known"
 
+# Each is named in the public code of two independent projects at least: Hubra's in its own monitors
+# and in DefiLlama's adapters, Ranger's in the README of an application that builds on it and in
+# another project's record of what Voltr's API lists.
+_VERIFIED_VAULTS: Final = (
+    "3maCuTJVPteZ2dFA8dADxz2EbpJHfoAG5txYhXDs6gNQ",  # Hubra: USDC
+    "3kzb6rcDJxSdkWCwXXP9PULSqBy6rVDNWanzw5dBCYCj",  # Hubra: USDT
+    "663azFYEnHDTLGf4CEk8KpNTje8XxZVLnQwo9LjbSejy",  # Hubra: USD1
+    "5mv1cURMSaPU3q3wFVoN4mKMWNFVvUtH3UZrG4Z2Mgfz",  # Hubra: USDS
+    "7VZ1XKK7Zns6UzRc1Wz54u6cypN7zaduasVXXr7NysxH",  # Hubra: USDG
+    "9VTUJwN8paqF679yeMpDG6x6imtagCisYUSTCm1J8pXe",  # Ranger USD
+)
+
 
 def read(held: Held, world: World) -> Reading:
     """Return what a wallet's shares and requested withdrawals are worth; raises Unreadable."""
@@ -80,7 +95,13 @@ def _read_shares(held: Held, world: World) -> Reading:
 
 def _share(vault: Account, shares: int, mints: Mapping[bytes, Account], world: World) -> Position:
     shares_mint = _shares_mint(vault)
-    position = Position("positions", vault, market=vault.address, stands_for={shares_mint: shares})
+    position = Position(
+        "positions",
+        vault,
+        market=vault.address,
+        open_markets=[vault.address],
+        stands_for={shares_mint: shares},
+    )
     amount_raw = _worth(vault, shares, mints, world, position)
     position.assets = [Asset(Role.SUPPLY, raw_pubkey(vault.data, 104), amount_raw)]
     return position
@@ -108,7 +129,7 @@ def _request(
     request: Account, vault: Account | None, mints: Mapping[bytes, Account], world: World
 ) -> Position:
     address = raw_pubkey(request.data, 8)
-    position = Position("positions", request, market=address)
+    position = Position("positions", request, market=address, open_markets=[address])
     amount_raw: int | None = None
     ends_s = u64(request.data, 96)
     is_over = ends_s <= world.time_s
@@ -215,8 +236,10 @@ PROTOCOL: Final = Protocol(
     identified="guess",
     unsupported_fields=(
         "gains and losses of strategies, and performance fees, since they were last reported",
-        "strategies are worth what the adaptors that a vault's admin chose say they are",
+        "strategies are worth what the adaptors that a vault's admin chose say they are: a vault "
+        "counts in sums where it is known, or VERIFIED_MARKETS names it",
         "fees that a vault's manager or admin may harvest",
     ),
+    verified_markets=frozenset(map(key, _VERIFIED_VAULTS)),
     reads_tokens=True,
 )

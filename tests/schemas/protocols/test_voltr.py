@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from schemas.protocols import voltr
 from schemas.protocols.contract import Account, Held, Kind, Position, Unreadable, World
 from schemas.protocols.mint import MINT
-from schemas.solana.addresses import text
+from schemas.solana.addresses import key, text
 from tests.support.exploring import examples
 
 CORPUS = Path(__file__).parents[4] / "shared" / "corpus" / "transactions.jsonl"
@@ -102,6 +102,17 @@ def test_shares_are_their_part_of_the_vault() -> None:
     assert found.stands_for == {SHARES: 10}
     assert found.market == VAULT
     assert found.reference_slot == 40
+
+
+def test_a_vault_is_an_open_market_and_counts_where_it_is_verified() -> None:
+    """What it has is what its admin's adaptors say, and anybody can open one and send shares."""
+    found = read([vault(10**15), request(10, 99, NOW)], 20, vault(10**15), mint(500))
+    assert [each.open_markets for each in found] == [[VAULT]] * 2
+    [lost] = read([request(10, 99, NOW)], 0)
+    assert lost.open_markets == [VAULT]
+    known = voltr.PROTOCOL.verified_markets
+    assert key("3maCuTJVPteZ2dFA8dADxz2EbpJHfoAG5txYhXDs6gNQ") in known
+    assert len(known) == 6
 
 
 def test_fees_that_were_not_harvested_and_dead_weight_are_shares_too() -> None:

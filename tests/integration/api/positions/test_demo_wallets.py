@@ -214,8 +214,10 @@ async def test_of_other_demo_wallets_a_part_is_known_and_the_rest_counted(ask: A
         assert worth["reasons"] == ["positions_unknown"]
         assert worth["value_usd"] is None
         uncounted = [each for each in positions if not each["is_verified_market"]]
-        # No group of Carrot's Boost is known as its own: what is in one is in no sum.
-        assert {(each["protocol"], each["route"]) for each in uncounted} <= {("p07", "lending")}
+        # No group of Carrot's Boost is known as its own, nor the chain's vault of Voltr: what is in
+        # one is in no sum.
+        routes = {(each["protocol"], each["route"]) for each in uncounted}
+        assert routes <= {("p07", "lending"), ("p15", "positions")}
         unknown = [
             each
             for each in positions
@@ -229,6 +231,27 @@ async def test_of_other_demo_wallets_a_part_is_known_and_the_rest_counted(ask: A
             sum(each["unknown_positions"] for each in found["categories"])
             == (worth["unknown_positions"])
         )
+
+
+async def test_what_is_missing_in_a_market_that_is_not_verified_is_asked_for_and_no_error(
+    ask: Ask, settings: Settings
+) -> None:
+    """Anybody can open one, and have a wallet lack an account of it for ever."""
+    held = [
+        (wallet, each.account.data[73:105])  # the bank of its first balance
+        for wallet in ADDRESSES.values()
+        for each in positions("carrot", wallet, NOW)
+        if each.route == "lending"
+    ]
+    wallet, bank = held[0]
+    redis = connect(settings)
+    await redis.delete(ACCOUNT.make(tag=account_tag(text(bank)), address=text(bank)))
+    answer = await ask(wallet, "p07/lending")
+    asked = await redis.xrange(ASKED_ACCOUNTS.make())
+    await redis.aclose()
+    assert (answer["errors"], answer["is_complete"]) == ([], True)
+    assert {each["value_usd"] for each in answer["positions"]} == {None}
+    assert bank in {each for _, entry in asked for each in entry.values()}
 
 
 async def test_each_protocol_broken_in_turn_leaves_the_others(ask: Ask, services: Services) -> None:
