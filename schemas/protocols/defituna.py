@@ -3,6 +3,10 @@
 Source: tuna-sdk's IDL and `rust-sdk/client/src/implementation/`: shares by funds (supplies rounded
 down, debts up), `compute_total_and_debt`, `is_healthy`; fusionamm-sdk `math/liquidity.rs`. Vaults
 count as of their last update: the program accrues interest in floating point.
+
+Anybody can create a vault or a market (`create_vault_permissionless` chooses its interest,
+`create_market_permissionless`): these name their creator, those of the protocol name nobody. A
+position in one counts where that vault or market is verified.
 """
 
 from __future__ import annotations
@@ -87,6 +91,7 @@ class _Market(NamedTuple):
     account: Account
     threshold: Fraction  # of the total, which the debt may not exceed
     vaults: tuple[bytes, bytes]
+    is_open: bool  # to anybody: it was created without the protocol
 
 
 class _Vault(NamedTuple):
@@ -96,6 +101,7 @@ class _Vault(NamedTuple):
     borrowed: tuple[int, int]
     rate: int  # of interest
     counted_s: int  # until when it is counted
+    is_open: bool  # to anybody: it was created without the protocol
 
     def is_behind(self, world: World) -> bool:
         """Return whether interest has accrued that is not counted."""
@@ -194,9 +200,10 @@ def _market(found: Mapping[bytes, Account], of: _Leveraged) -> _Market | None:
     try:
         threshold = Fraction(u32(data, 88), _HUNDRED_PERCENT)
         vaults = (raw_pubkey(data, 157), raw_pubkey(data, 189))
+        is_open = raw_pubkey(data, 237) != _UNSET  # authority
     except error:
         raise Unreadable(f"market of {len(data)} bytes", of.account.address) from None
-    return _Market(account, threshold, vaults)
+    return _Market(account, threshold, vaults, is_open)
 
 
 def _vault(found: Mapping[bytes, Account], address: bytes, of: Account) -> _Vault | None:
@@ -214,6 +221,7 @@ def _vault(found: Mapping[bytes, Account], address: bytes, of: Account) -> _Vaul
             borrowed=(u64(data, 59), u64(data, 67)),
             rate=u64(data, 83),
             counted_s=u64(data, 91),
+            is_open={raw_pubkey(data, 171), raw_pubkey(data, 203)} != {_UNSET},  # authority, market
         )
     except error:
         raise Unreadable(f"vault {text(address)} of {len(data)} bytes", of.address) from None
@@ -248,6 +256,7 @@ def _deposit(lending: _Lending, found: Mapping[bytes, Account], world: World) ->
         raise Unreadable("mint: the vault has another", lending.account.address)
     else:
         position.reference_slot = vault.account.slot
+        position.open_markets = [lending.vault] if vault.is_open else []
         funds, shares = vault.deposited
         amount = lending.shares * funds // shares if shares else lending.shares
     position.assets.append(Asset(Role.SUPPLY, lending.mint, amount))
@@ -265,6 +274,13 @@ def _position(
     position = Position("positions", of.account, market=of.market)
     used = [each.account for each in (pool, market, *vaults) if each is not None]
     position.reference_slot = min((each.slot for each in used), default=None)
+    opened = [of.market] if market is not None and market.is_open else []
+    opened += [
+        vault.account.address
+        for shares, vault in zip(of.loan_shares, vaults, strict=False)
+        if shares and vault is not None and vault.is_open
+    ]
+    position.open_markets = opened
     held_raw: tuple[int | None, int | None] = of.kept_raw
     if pool is None:
         position.missing.append(of.pool)
@@ -390,6 +406,7 @@ PROTOCOL: Final = Protocol(
     identified="guess",
     unsupported_fields=(
         "interest since a vault's last update",
+        "vaults and markets that anybody created: in sums where VERIFIED_MARKETS names them",
         "fees of pools that are not collected",
         "staking",
     ),

@@ -35,6 +35,7 @@ WHIRLPOOL = Kind(
     bytes.fromhex("3f95d10ce1806309"),
 )
 U64 = st.integers(0, 2**64 - 1)
+SIDES = (VAULT_A, MINT_A), (VAULT_B, MINT_B)
 
 
 def derived(*seeds: bytes) -> bytes:
@@ -136,6 +137,37 @@ def test_a_deposit_is_its_part_of_the_vaults_funds_rounded_down() -> None:
     assert lines(found) == [("supply", MINT_A, 33)]
     assert found.market == VAULT_A
     assert found.reference_slot == 50
+
+
+AUTHORITY_AT, ISOLATED_AT, CREATOR_AT = 171, 203, 237  # of a vault, its market; of a market
+
+
+@pytest.mark.parametrize("at", [AUTHORITY_AT, ISOLATED_AT])
+def test_a_vault_that_anybody_created_is_an_open_market(at: int) -> None:
+    """Its creator chooses its interest, and can borrow of it: its funds grow to any sum."""
+    own, other = (vault(each, mint, (10**15, 1), (10, 10)) for each, mint in SIDES)
+    data = bytearray(own.data)
+    data[at : at + 32] = b"z" * 32
+    opened = own._replace(data=bytes(data))
+    [found] = read(lending(10, VAULT_A), opened)
+    assert found.open_markets == [VAULT_A]
+    [found] = read(lending(10, VAULT_A), own)
+    assert found.open_markets == []
+    chain = fusion(1 << 64), market(), opened, other
+    [short] = read(spot(1, 100, 20), *chain)
+    assert short.open_markets == [VAULT_A]
+    [long] = read(spot(0, 100, 20), *chain)
+    assert long.open_markets == [], "it owes the other vault"
+
+
+def test_a_market_that_anybody_created_is_open() -> None:
+    of = market()
+    data = bytearray(of.data)
+    data[CREATOR_AT : CREATOR_AT + 32] = b"z" * 32
+    both = [vault(each, mint, (0, 0), (10, 10)) for each, mint in SIDES]
+    for created, opened in ((of._replace(data=bytes(data)), [MARKET]), (of, [])):
+        [found] = read(spot(0, 100, 20), fusion(1 << 64), created, *both)
+        assert found.open_markets == opened
 
 
 def test_interest_since_a_vaults_last_update_is_not_known() -> None:
