@@ -6,8 +6,9 @@ A farm of a delegate (klend's reserves) counts stake that is in another program:
 are the farm's. Source: farms' `stake_operations.rs`, `withdrawal_penalty.rs`; layouts by IDL 1.6.5.
 
 Anybody can open a farm, and grant any wallet any amount of its rewards (`reward_user_once`). The
-program pays no more than a reward's vault holds: a wallet's lines are no more than that together. A
-farm whose rewards cannot be computed is an open market: it makes no sum unknown.
+program pays no more than a reward's vault holds: a wallet's lines are no more than that together.
+Until a vault is known its reward counts 0, and one that cannot be computed is left out. Both are
+named, and make no sum unknown: what is not known can only be more.
 """
 
 from __future__ import annotations
@@ -70,14 +71,14 @@ _CONTINUOUS: Final = 1
 _WITH_EXPIRY: Final = 2
 _MAX_DECIMALS: Final = 255  # a mint has a byte for them
 _LATEST_MS: Final = (1 << 53) - 1  # JSON numbers are not any u64
-_BY_ORACLE: Final = "assets.amount_raw: the farm's rewards follow an oracle's price"
-_BY_CONTRADICTION: Final = "assets.amount_raw: "
+_LEFT_OUT: Final = "assets: a reward is left out, whose amount cannot be computed: "
+_BY_ORACLE: Final = "the farm's rewards follow an oracle's price"
 _CUT: Final = (
     "assets.amount_raw: the vault that the reward is paid from holds less than what was earned; "
     "the amount is what the vault can pay"
 )
 _NO_VAULT: Final = (
-    "assets.amount_raw: the vault that the reward is paid from is not known yet; it is asked for"
+    "assets.amount_raw: a reward counts 0 until the vault that pays it is known; it is asked for"
 )
 
 
@@ -193,7 +194,7 @@ def _earned(user: Account, farm: Account, world: World) -> Iterator[_Earned]:
             tally = u128(user.data, 88 + 16 * each)
             amount_raw = counted_raw + earned_raw(reward, stakes, tally, _now(farm, world))
         except Unpayable as reason:
-            yield _Earned(reward, None, f"{_BY_CONTRADICTION}{reason}")
+            yield _Earned(reward, None, str(reason))
         else:
             if amount_raw:
                 yield _Earned(reward, amount_raw, None)
@@ -209,21 +210,21 @@ def _rewards(user: _User, known: Mapping[bytes, Account], paid: Counter[bytes]) 
     slots = [farm.slot]
     for reward, earned, why in user.earned:
         left_raw = _held_raw(reward, known)
+        if left_raw is not None:
+            slots += [known[reward.vault].slot] if any(reward.vault) else []
+            left_raw -= paid[reward.vault]
+        if earned is None and left_raw != 0:
+            _note(position, f"{_LEFT_OUT}{why}")
+            continue
+        amount_raw = 0
         if left_raw is None:
             position.lacking.append(reward.vault)
             _note(position, _NO_VAULT)
         else:
-            slots += [known[reward.vault].slot] if any(reward.vault) else []
-            left_raw -= paid[reward.vault]
-        amount_raw = None
-        if left_raw is not None and (earned is not None or not left_raw):
-            amount_raw = left_raw if earned is None else min(earned, left_raw)
+            amount_raw = min(earned or 0, left_raw)
             paid[reward.vault] += amount_raw
             if amount_raw != earned:
                 _note(position, _CUT)
-        elif why is not None:
-            position.open_markets = [farm.address]
-            _note(position, why)
         position.assets.append(Asset(Role.REWARD, reward.mint, amount_raw, reward.decimals))
     position.reference_slot = min(slots)
     return position

@@ -55,6 +55,7 @@ ROUTES: Final = (
     Route("lending", Shape.LENDING, "Deposits and borrows with interest until now, and health"),
 )
 UNSUPPORTED: Final = (
+    "lending: decimals of a reserve's token that has more than the program can compute with",
     "lending: rewards that a reserve pays its depositors since its last refresh",
     "lending: early repayment penalties and orders of an obligation",
 )
@@ -201,7 +202,7 @@ def _of_obligation(
         amount_sf = reserve.liquidity_sf(deposit.collateral_raw)
         position.assets.append(_line(Role.SUPPLY, reserve, amount_sf >> BITS, weight))
         tally.supply(reserve, amount_sf, weight)
-        _add_rewards(position, reserve)
+        _note_rewards(position, reserve)
     for borrow in of.borrows:
         reserve = _reserve_of(borrow.reserve, reserves, position)
         if reserve is None:
@@ -271,7 +272,7 @@ class _Tally:
         self._owed += self._value(reserve, amount_sf) * factor
 
     def _value(self, reserve: Reserve, amount_sf: int) -> Fraction:
-        if reserve.price_usd is None:
+        if reserve.price_usd is None or reserve.decimals is None:
             self._is_known = False
             return Fraction(0)
         return Fraction(amount_sf, ONE * 10**reserve.decimals) * reserve.price_usd
@@ -318,12 +319,14 @@ def _of_tokens(account: Account, held: Held, slot: int) -> Position | None:
 def _add_redeemable(position: Position, role: Role, reserve: Reserve, collateral_raw: int) -> None:
     amount_raw = reserve.liquidity_sf(collateral_raw) >> BITS
     position.assets.append(_line(role, reserve, amount_raw, None))
-    _add_rewards(position, reserve)
+    _note_rewards(position, reserve)
 
 
-def _add_rewards(position: Position, reserve: Reserve) -> None:
-    """Add a line without an amount for what a reserve has paid since its last refresh."""
-    if reserve.is_paying_rewards:
-        position.assets.append(Asset(Role.PENDING, reserve.mint, None, reserve.decimals))
-        if _NO_REWARDS not in position.unsupported_fields:
-            position.unsupported_fields.append(_NO_REWARDS)
+def _note_rewards(position: Position, reserve: Reserve) -> None:
+    """Note that a reserve has paid something since its last refresh.
+
+    That is no line without an amount: anybody can send a collateral token of such a reserve, and
+    what is not known can only be more.
+    """
+    if reserve.is_paying_rewards and _NO_REWARDS not in position.unsupported_fields:
+        position.unsupported_fields.append(_NO_REWARDS)

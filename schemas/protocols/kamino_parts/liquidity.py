@@ -4,6 +4,10 @@ A strategy has tokens that are not invested, and one position of Orca's Whirlpoo
 CLMM. Source: kliquidity-sdk's IDL (`WhirlpoolStrategy`) and `getTokenAAndBPerShare`: amounts of the
 position rounded down, plus what is not invested, by the shares issued. Shares in a strategy's farm
 count as those in the wallet do.
+
+Where a strategy's amounts cannot be computed its shares stay a line of the share token, which
+counts where a market prices it: anybody can send one, and an amount that is not known would make
+the wallet's worth unknown.
 """
 
 from __future__ import annotations
@@ -20,7 +24,6 @@ from schemas.protocols.contract import (
     Kind,
     Position,
     Reading,
-    Role,
     Route,
     Shape,
     Unreadable,
@@ -54,6 +57,7 @@ UNSUPPORTED: Final[tuple[str, ...]] = (
 _NO_FEES: Final = "rewards: fees and rewards that the strategy has not collected or invested"
 _UNSET: Final = bytes(32)
 _MAX_DECIMALS: Final = 32
+_SHARES: Final = "assets: the line is of shares, not of the strategy's tokens: "
 
 
 class _Dex(NamedTuple):
@@ -100,7 +104,7 @@ _DEXES: Final = {
 class _Strategy:
     account: Account
     mints: tuple[bytes, bytes]
-    decimals: tuple[int, int]
+    decimals: tuple[int | None, int | None]
     idle_raw: tuple[int, int]
     shares_issued: int
     dex: _Dex | None
@@ -140,19 +144,21 @@ def _strategy(account: Account) -> _Strategy:
     data = account.data
     if len(data) != SIZE:
         raise Unreadable(f"strategy of {len(data)} bytes", account.address)
-    decimals = (u64(data, 608), u64(data, 616))
-    if max(decimals) > _MAX_DECIMALS:
-        raise Unreadable(f"decimals {decimals}", account.address)
     return _Strategy(
         account=account,
         mints=(raw_pubkey(data, 544), raw_pubkey(data, 576)),
-        decimals=decimals,
+        decimals=(_decimals(u64(data, 608)), _decimals(u64(data, 616))),
         idle_raw=(u64(data, 624), u64(data, 632)),
         shares_issued=u64(data, 800),
         dex=_DEXES.get(u64(data, 1544)),
         pool=raw_pubkey(data, 112),
         position=raw_pubkey(data, 272),
     )
+
+
+def _decimals(stored: int) -> int | None:
+    """Return a token's decimals; None for so many that no sum has use for them."""
+    return stored if stored <= _MAX_DECIMALS else None
 
 
 def _count(position: Position, strategy: _Strategy, found: Mapping[bytes, Account]) -> None:
@@ -162,14 +168,16 @@ def _count(position: Position, strategy: _Strategy, found: Mapping[bytes, Accoun
     position.missing += [each for each in strategy.wanted if each not in found]
     position.reference_slot = oldest(position, strategy.account, used)
     whole_raw: tuple[int | None, int | None] = (None, None)
-    if strategy.dex is None:
-        position.unsupported_fields.append("amount_raw: the strategy is not over Orca or Raydium")
-    elif not strategy.wanted:
-        position.unsupported_fields.append("amount_raw: the strategy has no position or no shares")
-    elif position.missing:
+    dex = strategy.dex
+    if dex is None or not strategy.wanted:
+        is_other = dex is None
+        why = "it is not over Orca or Raydium" if is_other else "it has no position, or no shares"
+        position.unsupported_fields.append(_SHARES + why)
+        return
+    if position.missing:
         position.unsupported_fields.append("amount_raw: the pool or the position is missing")
     else:
-        invested = _invested(strategy, strategy.dex, found)
+        invested = _invested(strategy, dex, found)
         idle_a, idle_b = strategy.idle_raw
         whole_raw = (idle_a + invested.amounts_raw[0], idle_b + invested.amounts_raw[1])
         position.range = price_range(
@@ -184,12 +192,7 @@ def _count(position: Position, strategy: _Strategy, found: Mapping[bytes, Accoun
         for line in position.assets
         for mint, whole, decimals in zip(strategy.mints, whole_raw, strategy.decimals, strict=True)
     ]
-    if strategy.wanted:
-        position.assets += [
-            Asset(Role.REWARD, mint, None, decimals)
-            for mint, decimals in zip(strategy.mints, strategy.decimals, strict=True)
-        ]
-        position.unsupported_fields.append(_NO_FEES)
+    position.unsupported_fields.append(_NO_FEES)
 
 
 def _part(strategy: _Strategy, whole_raw: int | None, shares: int | None) -> int | None:

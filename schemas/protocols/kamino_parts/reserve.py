@@ -42,7 +42,7 @@ class Reserve(NamedTuple):
     slot: int  # of its account
     market: bytes
     mint: bytes
-    decimals: int
+    decimals: int | None  # None: more than the program can compute with
     collateral_supply_raw: int
     supply_sf: int  # liquidity of all depositors
     growth_rate_sf: int  # the cumulative borrow rate
@@ -69,8 +69,6 @@ def reserve_of(account: Account, slot: int) -> Reserve:
 def _reserve(account: Account, slot: int) -> Reserve:
     data = account.data
     decimals = u64(data, 272)
-    if decimals > _MAX_DECIMALS:
-        raise Unreadable(f"reserve: {decimals} decimals at 272", account.address)
     available_sf = u64(data, 224) << BITS
     debt_sf = u128(data, 232)
     protocol_fees_sf = u128(data, 344)
@@ -95,7 +93,8 @@ def _reserve(account: Account, slot: int) -> Reserve:
         slot=account.slot,
         market=raw_pubkey(data, MARKET_AT),
         mint=raw_pubkey(data, 128),
-        decimals=decimals,
+        # Anybody can open a market with a reserve of such a token: that is no error of a wallet's.
+        decimals=decimals if decimals <= _MAX_DECIMALS else None,
         collateral_supply_raw=u64(data, 2592),
         supply_sf=supply_sf,
         growth_rate_sf=rate_sf,

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from schemas.protocols.contract import Account, Asset, Held, Kind, Position, Role, Unreadable
+
+_NO_ISSUER: Final = (
+    "assets: the line is of the staked token: "
+    "the vault or strategy that the farm names is not known"
+)
 
 
 class Staked(NamedTuple):
@@ -36,7 +41,8 @@ def shares_of(
     """Return a wallet's shares of a kind, held and staked, and what stays a stake.
 
     That is what a farm has of another token than the shares of whom it names, and what has an
-    issuer that is missing.
+    issuer that does not exist: anybody can open a farm that names none, and put stake into it for
+    any wallet, so that is noted, and no error.
     """
     [mint_at] = kind.mints
     known: dict[bytes, Account] = {}
@@ -54,7 +60,7 @@ def shares_of(
     for position, address in staked:
         issuer = known.get(address)
         if issuer is None:
-            position.missing.append(address)
+            position.unsupported_fields.append(_NO_ISSUER)
         elif issuer.kind is kind and position.assets[0].mint == _mint(issuer, mint_at):
             position.route = route
             shares.append(Shares(position, issuer))

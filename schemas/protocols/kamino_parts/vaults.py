@@ -5,6 +5,9 @@ Source: kvault's `VaultState` (IDL) and `vault_operations.rs`: `amounts_invested
 where all of these are verified. Reserves count with interest until now, fees as they
 were last charged, as in klend-sdk's `getTokensPerShareSingleVault`. Shares in a vault's farm count
 as those in the wallet do.
+
+Anybody can open a vault and send its shares: one whose own numbers leave nothing to withdraw pays
+0, and is no error.
 """
 
 from __future__ import annotations
@@ -14,12 +17,10 @@ from typing import Final, NamedTuple
 
 from schemas.protocols.contract import (
     Account,
-    Asset,
     Held,
     Kind,
     Position,
     Reading,
-    Role,
     Route,
     Shape,
     Unreadable,
@@ -52,12 +53,16 @@ _ALLOCATIONS: Final = range(312, 312 + 25 * 2160, 2160)
 _CTOKENS_AT: Final = 1104  # in an allocation
 _UNSET: Final = bytes(32)
 _MAX_DECIMALS: Final = 32
+_PAYS_NOTHING: Final = (
+    "assets.amount_raw: the vault pays nothing now, for it has no shares, or more fees than tokens"
+)
+_NO_REWARDS: Final = "assets.amount_raw: what reserves have paid since their last refresh"
 
 
 class _Vault(NamedTuple):
     account: Account
     mint: bytes
-    decimals: int
+    decimals: int | None  # None: so many that no sum has use for them
     shares_issued: int
     available: int
     pending_fees_sf: int
@@ -84,8 +89,6 @@ def _vault(account: Account) -> _Vault:
     if len(data) != SIZE:
         raise Unreadable(f"vault of {len(data)} bytes", account.address)
     decimals = u64(data, 112)
-    if decimals > _MAX_DECIMALS:
-        raise Unreadable(f"token_mint_decimals {decimals}", account.address)
     ctokens = [
         (raw_pubkey(data, at), amount)
         for at in _ALLOCATIONS
@@ -94,7 +97,7 @@ def _vault(account: Account) -> _Vault:
     return _Vault(
         account=account,
         mint=raw_pubkey(data, 80),
-        decimals=decimals,
+        decimals=decimals if decimals <= _MAX_DECIMALS else None,
         shares_issued=u64(data, 232),
         available=u64(data, 224),
         pending_fees_sf=u128(data, 296),
@@ -112,25 +115,23 @@ def _count(position: Position, vault: _Vault, found: Mapping[bytes, Account], sl
     position.missing += missing
     position.reference_slot = oldest(position, vault.account, used)
     reserves: list[Reserve] = []
-    whole_sf = None
+    whole_sf: int | None = None
     if missing:
         position.unsupported_fields.append("assets.amount_raw: a reserve is missing")
     else:
         reserves = [_reserve(account, slot, vault.account) for account in used]
         whole_sf = _whole_sf(vault, reserves)
-        if whole_sf is None:
-            reason = "assets.amount_raw: the vault has no shares, or more fees than tokens"
-            position.unsupported_fields.append(reason)
+        if whole_sf < 0 or not vault.shares_issued:
+            whole_sf = 0
+            position.unsupported_fields.append(_PAYS_NOTHING)
     for line in position.assets:
         line.mint, line.decimals = vault.mint, vault.decimals
         if whole_sf is None or line.amount_raw is None:
             line.amount_raw = None
         else:
-            line.amount_raw = whole_sf * line.amount_raw // vault.shares_issued >> BITS
+            line.amount_raw = whole_sf * line.amount_raw // (vault.shares_issued or 1) >> BITS
     if any(reserve.is_paying_rewards for reserve in reserves):
-        position.assets.append(Asset(Role.PENDING, vault.mint, None, vault.decimals))
-        reason = "assets.amount_raw: what reserves have paid since their last refresh"
-        position.unsupported_fields.append(reason)
+        position.unsupported_fields.append(_NO_REWARDS)  # which can only be more
 
 
 def _reserve(account: Account, slot: int, vault: Account) -> Reserve:
@@ -143,11 +144,9 @@ def _reserve(account: Account, slot: int, vault: Account) -> Reserve:
         raise Unreadable(f"{text(account.address)}: {reason}", vault.address) from None
 
 
-def _whole_sf(vault: _Vault, reserves: Sequence[Reserve]) -> int | None:
-    """Return the raw tokens that all shares are worth; None where they are none, or worth none."""
+def _whole_sf(vault: _Vault, reserves: Sequence[Reserve]) -> int:
+    """Return the raw tokens that all shares are worth; negative for more fees than tokens."""
     whole_sf = (vault.available << BITS) - vault.pending_fees_sf
     for reserve, (_, ctokens) in zip(reserves, vault.ctokens, strict=True):
         whole_sf += reserve.liquidity_sf(ctokens)
-    if whole_sf < 0 or not vault.shares_issued:
-        return None
     return whole_sf

@@ -486,7 +486,8 @@ def test_a_loan_has_its_redeemable_deposit_its_debt_and_its_health() -> None:
     assert position.health.ltv == Fraction(150, 600)
 
 
-def test_rewards_since_a_reserves_refresh_are_not_known() -> None:
+def test_rewards_since_a_reserves_refresh_are_named_and_no_line_without_an_amount() -> None:
+    """One collateral token of a reserve that pays rewards made the whole wallet unknown."""
     paying = bytearray(reserve_data(3000, 2000))
     put(paying, 440, 5)
     put(paying, 5792, 1)
@@ -496,7 +497,6 @@ def test_rewards_since_a_reserves_refresh_are_not_known() -> None:
     [later] = read(WALLET, accounts, slot=SLOT + 1)
     assert [(each.role, each.mint, each.amount_raw) for each in later.assets] == [
         (Role.SUPPLY, MINT, 150),
-        (Role.PENDING, MINT, None),
         (Role.BORROW, MINT, 30),
     ]
     assert later.health == Health(None, None, None)
@@ -506,10 +506,8 @@ def test_rewards_since_a_reserves_refresh_are_not_known() -> None:
     ]
     del accounts[FARM]
     [tokens] = read(WALLET, accounts, slot=SLOT + 1, tokens={SHARE: 7})
-    assert [(each.role, each.amount_raw) for each in tokens.assets] == [
-        (Role.SUPPLY, 10),
-        (Role.PENDING, None),
-    ]
+    assert [(each.role, each.amount_raw) for each in tokens.assets] == [(Role.SUPPLY, 10)]
+    assert [each.split(":")[0] for each in tokens.unsupported_fields] == ["assets.amount_raw"]
 
 
 def test_a_debt_grows_and_is_rounded_up() -> None:
@@ -550,9 +548,15 @@ def test_a_reserves_tokens_have_as_many_decimals_as_64_bits_hold_their_power_of_
     put(data, 272, 19)
     [position] = read(WALLET, loan(obligation_data(100, 30), bytes(data)))
     assert {each.decimals for each in position.assets} == {19}
-    put(data, 272, 20)
-    with pytest.raises(Unreadable, match="20 decimals at 272"):
-        read(WALLET, loan(obligation_data(100, 30), bytes(data)))
+    for more in (20, 2**64 - 1):  # anybody can open a market with such a reserve: no error
+        put(data, 272, more)
+        [position] = read(WALLET, loan(obligation_data(100, 30), bytes(data)))
+        assert [each.amount_raw for each in position.assets] == [150, 30]
+        assert {each.decimals for each in position.assets} == {None}
+        assert position.health == Health(None, None, None)
+        held = {OTHER: account(OTHER, RESERVE, bytes(data))}
+        [tokens] = read(WALLET, held, tokens={SHARE: 7})
+        assert [(each.amount_raw, each.decimals) for each in tokens.assets] == [(10, None)]
 
 
 def test_interest_may_exceed_the_debt() -> None:
@@ -641,11 +645,11 @@ def test_stake_that_warms_up_is_a_share_of_the_pending_tokens() -> None:
     assert staking.locks == []
 
 
-def test_rewards_by_an_oracle_are_unknown_and_a_delegates_stake_is_not_the_farms() -> None:
+def test_rewards_by_an_oracle_are_left_out_and_a_delegates_stake_is_not_the_farms() -> None:
     farm = farm_data(40, 8, 10**9)
     put(farm, 7568, 3)
     rewards, _ = read(WALLET, staked(user_data(10), farm))
-    assert rewards.assets[0].amount_raw is None
+    assert rewards.assets == []
     assert "oracle" in rewards.unsupported_fields[0]
     put(farm, 7568, 2**64 - 1)
     farm[7328] = 1
@@ -679,9 +683,10 @@ def test_a_reward_is_no_more_than_its_vault_holds() -> None:
         assert (rewards.missing, rewards.lacking, rewards.open_markets) == ([], [], [])
 
 
-def test_a_reward_whose_vault_is_not_known_is_unknown_and_has_it_asked_for() -> None:
+def test_a_reward_whose_vault_is_not_known_counts_nothing_and_has_it_asked_for() -> None:
+    """A farm of a verified token, with a vault that nobody follows yet, made the wallet unknown."""
     [rewards] = read(WALLET, granted(10**18, None))
-    assert [each.amount_raw for each in rewards.assets] == [None]
+    assert [each.amount_raw for each in rewards.assets] == [0]
     assert (rewards.missing, rewards.lacking) == ([], [PAYS])
     [reason] = rewards.unsupported_fields
     assert "vault" in reason
@@ -713,7 +718,7 @@ def test_a_reward_without_a_vault_is_never_paid() -> None:
     assert rewards.lacking == []
 
 
-def test_rewards_that_cannot_be_computed_are_an_open_markets() -> None:
+def test_rewards_that_cannot_be_computed_are_left_out() -> None:
     """Who opens a farm chooses its oracle, or a setting that the program itself fails at."""
     by_oracle, failing = granted(5, 10, stake=1), granted(5, 10, stake=1)
     for accounts, at, value in ((by_oracle, 7568, 3), (failing, 192 + 537, 20)):
@@ -721,11 +726,32 @@ def test_rewards_that_cannot_be_computed_are_an_open_markets() -> None:
         put(farm, at, value, 1 if at < 7000 else 8)
         accounts[FARM] = account(FARM, farms.FARM_STATE, farm)
         [rewards] = read(WALLET, accounts)
-        assert [each.amount_raw for each in rewards.assets] == [None]
-        assert rewards.open_markets == [FARM]
+        assert (rewards.assets, rewards.open_markets) == ([], [])
+        [why] = rewards.unsupported_fields
+        assert "left out" in why
+        del accounts[PAYS]
+        [unfollowed] = read(WALLET, accounts)
+        assert (unfollowed.assets, unfollowed.unsupported_fields) == ([], [why])
         [empty] = read(WALLET, {**accounts, PAYS: holding(0)})
         assert [each.amount_raw for each in empty.assets] == [0], "an empty vault pays nothing"
-        assert empty.open_markets == []
+
+
+def test_beside_a_reward_that_cannot_be_computed_the_others_count() -> None:
+    farm, user = farm_data(1, 0, 0), user_data(1, 5)
+    farm[7328] = 1
+    put(farm, 7232, 2)
+    second = 192 + 704
+    farm[second : second + 32], farm[second + 120 : second + 152] = MINT, OTHER
+    farm[second + 537] = 20  # of its rate's decimals: the program itself fails
+    put(farm, second + 488, NOW_S - 100)
+    put(user, 256, 7)
+    holds = b"h" * 32
+    farm[second + 120 : second + 152] = holds
+    accounts = {**staked(user, farm), holds: holding(10**9, MINT, holds)}
+    [rewards] = read(WALLET, accounts)
+    assert [(each.mint, each.amount_raw) for each in rewards.assets] == [(SHARE, 5)]
+    assert rewards.open_markets == []
+    assert "rewards_per_second_decimals is 20" in rewards.unsupported_fields[0]
 
 
 def in_market(data: bytes, market: bytes) -> bytes:
