@@ -7,6 +7,10 @@ cached price is not of their token.
 
 Banks may lend on: shares of one for Kamino are collateral tokens of a reserve, which
 `kamino_withdraw` redeems. What shares of Drift, Solend and Jupiter Lend are worth is not computed.
+
+Anybody can put a deposit into an account and hand it to a wallet. One whose amount is not known is
+no line, which would make the wallet's worth unknown, but is named: it can only be more. Beside a
+debt it stays a line without an amount: without it the position would count as a loss.
 """
 
 from __future__ import annotations
@@ -63,7 +67,6 @@ _EMODE_FLAGS_AT: Final = 936
 _EMODE_ON: Final = 1
 _SUPPLY: Final = Role.SUPPLY  # to look a member up takes as long as to make an asset
 _BORROW: Final = Role.BORROW
-_PENDING: Final = Role.PENDING
 _REWARD: Final = Role.REWARD
 _CACHED_BANKS: Final = 1 << 10  # banks, of which there are hundreds; some 3 kB each
 
@@ -206,15 +209,20 @@ def _positions(
         lines = [*_lines(layout, lending, balance, bank.data, values, reserve)]
         lending.assets += lines
         if is_behind:
-            lending.assets += map(_interest, lines)
+            lending.assets += map(_interest, (each for each in lines if each.role is _BORROW))
         if layout.rewards:
             rewards.assets += _emissions(balance, bank.data, world.time_s)
+    is_whole = not lending.unsupported_fields  # by now these name what the lines lack
+    found = lending.assets
+    if not any(each.role is _BORROW for each in found):
+        lending.assets = [each for each in found if each.amount_raw is not None]
     lending.reference_slot = rewards.reference_slot = min(slots, default=None)
     if layout.group is None:
         _name(lending, "health: the layout of banks beyond their share values is not confirmed")
     else:
-        lending.health = _health(lending, [known.banks.get(each.bank) for each in balances])
-    if lending.assets or lending.missing:
+        banks = [known.banks.get(each.bank) for each in balances]
+        lending.health = _health(lending, banks, is_whole=is_whole)
+    if found or lending.missing:
         yield lending
     if rewards.assets:
         yield rewards
@@ -241,10 +249,9 @@ def _values(
     return values, False
 
 
-def _interest(line: Asset) -> Asset:
-    """Return the line of interest that is not known: of a supply pending, of a debt owed."""
-    role = _BORROW if line.role is _BORROW else _PENDING
-    return Asset(role, line.mint, None, line.decimals)
+def _interest(debt: Asset) -> Asset:
+    """Return the line of a debt's interest that is not known."""
+    return Asset(_BORROW, debt.mint, None, debt.decimals)
 
 
 def _lines(
@@ -256,6 +263,8 @@ def _lines(
     reserve: Reserve | None,
 ) -> Iterator[Asset]:
     """Yield what was supplied, rounded down, and borrowed, rounded up.
+
+    The position names what of it is not known.
 
     `reserve`: what the bank lends on to, where that is known: nothing can be borrowed of it.
     """
@@ -285,7 +294,6 @@ def _lines(
         yield Asset(role, mint, raw, bank[40], terms.oracle_usd, health_usd, weight)
         if reserve is not None and reserve.is_paying_rewards:
             _name(position, "amount: what the bank's reserve has paid since its last refresh")
-            yield Asset(_PENDING, mint, None, bank[40])
 
 
 @lru_cache(_CACHED_BANKS)
@@ -313,7 +321,8 @@ def _emissions(balance: _Balance, bank: bytes, time_s: int) -> Iterator[Asset]:
         yield Asset(_REWARD, raw_pubkey(bank, 872), owed_raw)
 
 
-def _health(position: Position, banks: Sequence[Account | None]) -> Health:
+def _health(position: Position, banks: Sequence[Account | None], *, is_whole: bool) -> Health:
+    """Return the health; unknown where the lines lack something, or a price or weight is."""
     known = [bank.data for bank in banks if bank is not None]
     if position.missing or len(known) < len(banks):
         return UNKNOWN
@@ -321,9 +330,12 @@ def _health(position: Position, banks: Sequence[Account | None]) -> Health:
         _name(position, "health: e-mode may raise weights")
         return UNKNOWN
     health = UNKNOWN
-    if all(each.health_usd is not None or each.amount_raw == 0 for each in position.assets):
+    are_priced = all(
+        each.health_usd is not None or each.amount_raw == 0 for each in position.assets
+    )
+    if is_whole and are_priced:
         health = health_of(position.assets)
-    if position.assets and health == UNKNOWN:
+    if (position.assets or not is_whole) and health == UNKNOWN:
         _name(position, "health: an amount, or a price or its confidence, is not known")
     return health
 

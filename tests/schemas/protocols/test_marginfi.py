@@ -23,6 +23,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from api.positions.prices import Prices
+from api.positions.records import has_unknown, record
+from api.tokens.reader import Tokens
 from schemas.protocols import carrot, marginfi, marginfi_lending
 from schemas.protocols.contract import (
     Account,
@@ -176,19 +179,36 @@ def test_deposits_of_a_bank_that_lends_on_to_kamino_are_what_its_reserve_redeems
     assert not [each for each in lending.unsupported_fields if each.startswith("amount")]
 
 
-def test_what_a_bank_that_lends_on_has_is_unknown_without_its_own_reserve() -> None:
+def test_what_a_bank_that_lends_on_has_is_named_without_its_own_reserve() -> None:
+    """An account with such a deposit, handed to a stranger, made the whole wallet unknown."""
     for reserve in (None, lent_on(3000, 2000, b"x" * 32)):
         lending = read_lent_on(reserve)
-        assert [each.amount_raw for each in lending.assets] == [None]
+        assert lending.assets == []
         assert lending.missing == []
+        assert lending.health == Health(None, None, None)
         assert "shares of another protocol" in lending.unsupported_fields[0]
     paid = read_lent_on(lent_on(3000, 2000, is_paying=True))
-    assert [(each.role, each.amount_raw) for each in paid.assets] == [
-        (Role.SUPPLY, 10),
-        (Role.PENDING, None),
-    ]
+    assert [(each.role, each.amount_raw) for each in paid.assets] == [(Role.SUPPLY, 10)]
+    assert paid.health == Health(None, None, None)
+    assert "has paid" in paid.unsupported_fields[0]
     owed = read_lent_on(lent_on(3000, 2000), shares=0, debt=5)
     assert [(each.role, each.amount_raw) for each in owed.assets] == [(Role.BORROW, None)]
+
+
+def test_beside_a_debt_a_deposit_whose_amount_is_not_known_stays_a_line() -> None:
+    """Without it the position would count as a loss."""
+    data = holder((BANK_AT, 9 * ONE, 0, 0), (DEBT_AT, 0, ONE, 0))
+    [lending] = read(data, {BANK_AT: bank(asset_tag=4), DEBT_AT: bank(mint=b"d" * 32)})
+    assert [(each.role, each.amount_raw) for each in lending.assets] == [
+        (Role.SUPPLY, None),
+        (Role.BORROW, 1),
+    ]
+    known = Prices(Tokens({}, 9, 9, 9, 150.0), frozenset(), {}, markets=frozenset({GROUP_AT}))
+    found = record("p02", lending, known)
+    assert (found["borrowed_usd_micros"], found["value_usd_micros"]) == ("2", None)
+    [alone] = read(holder((BANK_AT, 9 * ONE, 0, 0)), {BANK_AT: bank(asset_tag=4)})
+    assert alone.assets == []
+    assert not has_unknown(record("p02", alone, known))
 
 
 def test_what_is_in_a_group_names_it_and_the_main_group_is_verified() -> None:
@@ -241,10 +261,10 @@ def test_interest_of_a_curve_that_the_program_refuses_is_not_known() -> None:
     old = {BANK_AT: bank(curve=0), DEBT_AT: bank(mint=b"d" * 32)}
     [lending] = read(data, old, NOW_S + 1)
     assert [(each.role, each.amount_raw) for each in lending.assets] == [
-        (Role.SUPPLY, 1000),
-        (Role.PENDING, None),
+        (Role.SUPPLY, 1000),  # as of its last update: it can only be more
         (Role.BORROW, 101),
     ]
+    assert lending.health == Health(None, None, None)
     old[DEBT_AT] = bank(mint=b"d" * 32, curve=0)
     [lending] = read(data, old, NOW_S + 1)
     [*_, debt, interest] = lending.assets
@@ -288,6 +308,9 @@ def test_a_deposit_in_a_bank_that_pays_what_it_has_left_has_no_amount() -> None:
         assert (lending.health.health_factor is None) is (supplied is None)
         is_named = any("what it has left" in each for each in lending.unsupported_fields)
         assert is_named is (supplied is None)
+    [alone] = read(holder((BANK_AT, 9 * ONE, 0, 0)), {BANK_AT: bank(flags=1 << 6)})
+    assert alone.assets == []
+    assert "what it has left" in alone.unsupported_fields[0]
     debt = {BANK_AT: bank(), DEBT_AT: bank(mint=b"d" * 32, flags=1 << 6)}
     [lending] = read(data, debt)
     assert [each.amount_raw for each in lending.assets] == [9, 1]
@@ -333,7 +356,6 @@ def test_carrot_has_boost_as_of_the_last_update_and_crt() -> None:
     lending, crt = run(carrot.read(held, World(9, NOW_S + 99, 1)), known)
     assert [(each.role, each.amount_raw) for each in lending.assets] == [
         (Role.SUPPLY, 1000),
-        (Role.PENDING, None),  # interest since
     ]
     assert lending.health is None
     assert len(lending.unsupported_fields) == 2
