@@ -9,7 +9,8 @@ never change.
 
 Rewards are emitted until somebody changes that, whatever is left of them: the program pays what is
 owed or what the reward's vault has, the lesser. So a wallet's positions count what is in the vault
-at most, all together.
+at most, all together. Until a vault is known its reward counts 0, and is named: anybody can send a
+position, and what is not known can only be more.
 
 Source: orca-so/whirlpools, IDL; state/{position,whirlpool,fixed_tick_array,dynamic_tick_array,
 lock_config}.rs, manager/{position,tick,whirlpool}_manager.rs, instructions/collect_reward.rs.
@@ -91,7 +92,9 @@ _LOCKED: Final = Role.LOCKED
 _CACHED_POSITIONS: Final = 1 << 14  # some 1.3 kB each
 _CACHED_POOLS: Final = 1 << 11  # some 2 kB each
 _UNKNOWN: Final = "fees and rewards: a tick array is missing"
-_NO_VAULT: Final = "rewards: what is left of one is not known, for its vault is not"
+_NO_VAULT: Final = (
+    "rewards: one counts 0 until the vault that pays it is known; the vault is asked for"
+)
 
 
 class _Own(NamedTuple):
@@ -338,15 +341,15 @@ def _paid(
     reward: tuple[bytes, bytes],  # its vault and mint
     owed_raw: int,
     found: Mapping[bytes, Account],
-) -> int | None:
+) -> int:
     """Return what is paid of a reward that is owed; the position notes what is not, and why."""
     vault, mint = reward
     paid_raw = rewards.take(vault, mint, owed_raw)
     if paid_raw is None:
-        position.missing.append(vault)
+        position.lacking.append(vault)
         if _NO_VAULT not in position.unsupported_fields:
             position.unsupported_fields.append(_NO_VAULT)
-        return None
+        return 0
     slot = found[vault].slot
     position.reference_slot = min(slot, position.reference_slot or slot)
     if paid_raw < owed_raw:

@@ -322,17 +322,18 @@ def test_positions_of_a_wallet_share_the_vault() -> None:
     assert [len(each.unsupported_fields) for each in found] == [0, 1, 1]
 
 
-def test_without_the_vault_what_is_paid_of_a_reward_is_not_known() -> None:
+def test_without_its_vault_a_reward_counts_nothing_and_the_rest_is_known() -> None:
+    """A reward that nobody followed yet made supplies and fees unknown, and the wallet's worth."""
     own = account(OWN, position_bytes())
     [found] = read([own], [POOL_ACCOUNT, *ARRAYS, *MINTS], [NFT])
-    assert [each.amount_raw for each in found.assets] == [AMOUNT, AMOUNT, 7 + 5 * 2**19, None]
-    assert found.missing == [VAULT]
+    assert [each.amount_raw for each in found.assets] == [AMOUNT, AMOUNT, 7 + 5 * 2**19, 0]
+    assert (found.missing, found.lacking) == ([], [VAULT])
     [named] = found.unsupported_fields
-    assert "its vault is not" in named
+    assert "counts 0 until" in named
     before = World(10, NOW_S - 100, 1)  # nothing is owed of it: the vault is not needed
     known = {each.address: each for each in (POOL_ACCOUNT, *ARRAYS, *MINTS)}
     [found] = driven(whirlpools.read(Held(WALLET, [own], {NFT: 1}), before), known)
-    assert (found.missing, found.unsupported_fields) == ([], [])
+    assert (found.lacking, found.unsupported_fields) == ([], [])
 
 
 def test_a_vault_of_another_mint_is_named() -> None:
