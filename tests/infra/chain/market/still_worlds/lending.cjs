@@ -120,8 +120,7 @@ function kaminoLiquidity() {
   kliquidity.raw(named("kamino-strategy"), data);
   mint(shares, "Kamino SOL-USDC", "kSOLUSDC", 6, issued, [[TRADER, own]]);
   const parts = amountsOf(liquidity, lower, upper).map((each, at) => ((each + idle[at]) * own) / issued);
-  const fees = [["reward", SOL, null], ["reward", USDC, null]];
-  const lines = [["supply", SOL, about(parts[0])], ["supply", USDC, about(parts[1])], ...fees];
+  const lines = [["supply", SOL, about(parts[0])], ["supply", USDC, about(parts[1])]];
   position(TRADER, "kamino", "liquidity", lines, { in_range: true });
 }
 
@@ -241,7 +240,7 @@ function loopscale() {
   strategy(program.derived("strategy", vault), vault, usd(20e3), usd(90e3), usd(400e3), usd(1.2e3));
   // Staked shares are in the program's own account: the exchange of this chain holds the rest.
   mint(shares, "Loopscale Dollar Vault", "lvUSDC", 6, supply, [[TRADER, own]]);
-  position(TRADER, "loopscale", "vaults", [["supply", USDC, null]]);
+  position(TRADER, "loopscale", "vaults", [["supply", shares, own]]);
   const stake = program.put(named("loopscale-stake"), "VaultStake", 150, {
     vault,
     nonce: named("loopscale-stake-nonce"),
@@ -251,7 +250,7 @@ function loopscale() {
     start_time: BigInt(clock.start_s - 5 * DAY_S),
     end_time: BigInt(clock.start_s + 25 * DAY_S),
   });
-  position(STAKER, "loopscale", "vaults", [["locked", USDC, null]]);
+  position(STAKER, "loopscale", "vaults", [["locked", shares, staked]]);
   const index = 4n * 10n ** 15n;
   program.put(named("loopscale-user-rewards"), "UserRewardsInfo", 322, {
     vault_address: vault,
@@ -562,7 +561,6 @@ function carrot() {
   const [asset, liability] = [(ONE_48 * 1_021n) / 1000n, (ONE_48 * 1_067n) / 1000n];
   position(LENDER, "carrot", "lending", [
     ["supply", SOL, (supplied * asset) >> 96n],
-    ["pending", SOL, null],
     ["borrow", USDC, (borrowed * liability + (1n << 96n) - 1n) >> 96n],
     ["borrow", USDC, null],
   ]);
