@@ -1,7 +1,9 @@
 """What is no message of JSON-RPC, and what is wrong with it, in a sentence.
 
 The package answers such a body with the validation errors of its models. What it would accept is
-left to it, read by the same parser: two parsers may read a text differently.
+left to it, read by the same parser: two parsers may read a text differently. A body that the
+package's parser reads and `pricing` does not (NaN, 1e999, thousands of digits: none is JSON that
+others read) was priced as no call, so it is refused here as well.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+import orjson
 from fastapi import Response
 from mcp_types import jsonrpc_message_adapter
 from pydantic import ValidationError
@@ -21,6 +24,7 @@ from api.mcp.pricing import CALL
 _NOT_JSON: Final = -32700  # these three by JSON-RPC 2.0, section 5.1
 _NO_MESSAGE: Final = -32600
 _NO_PARAMS: Final = -32602
+_NUMBERS: Final = "numbers must be finite, without NaN or Infinity, and below 1e308"
 _JSON: Final = (b"content-type", b"application/json")
 _EXAMPLE: Final = '{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}'
 _CALL: Final = '{"name": "get_holdings", "arguments": {"wallet": "..."}}'
@@ -32,6 +36,10 @@ def refusal_of(body: bytes) -> Response | None:
         message = from_json(body)
     except ValueError as error:
         return _refusal(400, _NOT_JSON, f"The body is not valid JSON: {error}")
+    try:
+        orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return _refusal(400, _NOT_JSON, f"The body is not valid JSON: {_NUMBERS}")
     if isinstance(message, list):
         return _refusal(
             400,

@@ -13,6 +13,7 @@ from mcp_types import jsonrpc_message_adapter
 from pydantic import ValidationError
 
 from api.mcp.messages import refusal_of
+from api.mcp.pricing import _parsed
 
 PING: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 CALL: dict[str, Any] = {**PING, "method": "tools/call", "params": {"name": "get_holdings"}}
@@ -25,6 +26,11 @@ CALL: dict[str, Any] = {**PING, "method": "tools/call", "params": {"name": "get_
         (b"{", 400, -32700, "not valid JSON"),
         (b"\xff", 400, -32700, "not valid JSON"),
         (b"[" * 5_000, 400, -32700, "recursion limit"),
+        *(
+            (b'{"jsonrpc":"2.0","id":%b,"method":"tools/call","params":{}}' % number, 400, -32700,
+             "numbers must be finite")
+            for number in (b"NaN", b"-Infinity", b"1e999", b"9" * 4_300)
+        ),
         (orjson.dumps([PING, PING]), 400, -32600, "a batch, a list of 2 items: send each message"),
         (b"null", 400, -32600, "must be one JSON-RPC message, like "),
         (b'"' + b"x" * 60_000 + b'"', 400, -32600, "got 60000 characters"),
@@ -99,6 +105,16 @@ def is_taken(value: object) -> bool:
     except ValidationError:
         return False
     return True
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "1e999", "-1e999", "9" * 400, "9" * 4_300])
+def test_what_is_priced_as_no_call_is_none(number) -> None:
+    body = json.dumps({**CALL, "params": {"name": "get_holdings", "arguments": {"wallet": 5}}})
+    body = body.replace("5", number)
+    assert _parsed(body.encode()) is None
+    answer = refusal_of(body.encode())
+    assert answer is not None
+    assert answer.status_code == 400
 
 
 @given(VALUES | VALUES.map(lambda value: {**PING, "params": value}))
