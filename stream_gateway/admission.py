@@ -24,6 +24,7 @@ from typing import Any, Final
 
 import orjson
 import structlog
+from cachetools import TTLCache
 from prometheus_client import Counter
 from redis.exceptions import RedisError
 
@@ -48,6 +49,7 @@ LOOK_EVERY_S: Final = 2.0
 """Time from a look at leases and revoked keys to the next."""
 TICKETS_A_MINUTE: Final = 600
 """Tickets of an address that may lead nowhere; more are not looked at."""
+_TICKETS_KEPT: Final = 10_000
 TOO_MANY_CONNECTIONS: Final = "too_many_connections"
 _RETRY_AFTER_S: Final = 5  # where the plan's connections are open
 _HOW: Final = "send it as ?api_key=..., or in the header x-api-key"
@@ -141,6 +143,8 @@ class Admission:
         self._redis = redis
         self._failures = Failures()
         self._tickets = Pace(TICKETS_A_MINUTE, MINUTE_S)
+        # Digests of tickets that lead nowhere any more: a secret that is gone never comes back.
+        self._gone: TTLCache[str, None] = TTLCache(_TICKETS_KEPT, API_TICKET.ttl_s or MINUTE_S)
         self._holders = Holders()
         self._revoked = revoked
         self._replanned = replanned
@@ -234,9 +238,14 @@ class Admission:
 
         Tickets have a pace of their own: a bad key behind a shared address bars no dashboard. Only
         those that lead nowhere count; guesses among 2**256 stay as hopeless, and cost Redis little.
+        One that is retried after it was spent, or led nowhere, neither counts nor asks Redis.
         """
         caller = network(address)
         if not passes.is_secret(ticket):
+            raise _ticket_gone()
+        digest = passes.digest(ticket)
+        if digest in self._gone:
+            SPARED.labels("tickets").inc()
             raise _ticket_gone()
         if not self._tickets.take(caller):
             SPARED.labels("tickets").inc()
@@ -246,6 +255,10 @@ class Admission:
         except (RedisError, OSError) as error:
             self._tickets.give_back(caller)
             raise _unavailable(error) from None
+        except BaseException:  # the handshake took too long, or its client left
+            self._tickets.give_back(caller)
+            raise
+        self._gone[digest] = None
         if holder is None:
             raise _ticket_gone()
         self._tickets.give_back(caller)

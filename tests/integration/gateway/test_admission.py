@@ -166,6 +166,47 @@ async def test_guessed_tickets_are_bounded_and_bar_no_key_and_no_good_ticket_bef
     await doors.admit(await sessions.ticket(redis, parse(text)), "2001:db8:0:1::2")
 
 
+async def test_a_ticket_that_is_retried_costs_no_look_and_bars_no_other(redis):
+    text = await made(redis, "enterprise")
+    doors = admission(redis)
+    spent = await sessions.ticket(redis, parse(text))
+    await doors.admit(spent, "203.0.113.9")
+    made_up = guessed()
+    assert await refusal_of(doors, made_up, "203.0.113.9") == "key_malformed"
+    before = await commands(redis)
+    for retried in (spent, made_up):
+        for _ in range(TICKETS_A_MINUTE + 1):
+            assert await refusal_of(doors, retried, "203.0.113.9") == "key_malformed"
+    assert await commands(redis) == before
+    await doors.admit(await sessions.ticket(redis, parse(text)), "203.0.113.9")
+
+
+async def test_handshakes_that_time_out_use_up_no_tickets_of_their_address(redis):
+    text = await made(redis, "enterprise")
+
+    class Silent:
+        """Redis, once it answers again."""
+
+        is_silent = True
+
+        async def ask(self, commands):
+            if self.is_silent:
+                await asyncio.Event().wait()
+            return await redis.ask(commands)
+
+    silent = Silent()
+    doors = admission(silent)
+
+    async def enters():
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.01):
+                await doors.admit(guessed(), "203.0.113.9")
+
+    await asyncio.gather(*(enters() for _ in range(TICKETS_A_MINUTE)))
+    silent.is_silent = False
+    await doors.admit(await sessions.ticket(redis, parse(text)), "203.0.113.9")
+
+
 async def test_a_plan_without_limit_has_none_and_is_counted_all_the_same(redis):
     text = await made(redis, "enterprise")
     doors = admission(redis)
