@@ -2,7 +2,8 @@
 
 What asks Kafka is a task of its own: one of an account at once, and `AT_ONCE` of a process, as each
 takes a thread for a while. A caller who waits no longer, for time or a closed connection, leaves it
-to its end; then the credentials are revoked, as their password was shown to nobody.
+to its end; then the credentials are revoked, as their password was shown to nobody. Where Kafka or
+Redis fails, the account's shares may be those of another number of users: they are restored later.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ AT_ONCE: Final = 2
 """Changes that a process makes at once: its threads are for others, too."""
 _SHARE: Final = 0.8  # of the time that a request has
 _END_WITHIN_S: Final = 5.0
+RESTORE_AFTER_S: Final = (5.0, 30.0, 120.0, 600.0)
+"""How long after a failure the shares of an account are restored, until it succeeds."""
 _FAILURES: Final = (
     BrokerFailed, NoSuchUser, NotIssued, OSError, RedisError, SettingsError, users.Refused,
 )  # fmt: skip
@@ -63,6 +66,7 @@ class Desk:
         self._issuer = Issuer(settings, redis)
         self._within_s = settings.api_timeout_s * _SHARE
         self._running: dict[str, asyncio.Task[Any]] = {}  # by account
+        self._restoring: dict[str, asyncio.Task[None]] = {}  # likewise
 
     async def issue(self, user: User, name: str) -> Issued:
         """Return new credentials of a user.
@@ -88,6 +92,8 @@ class Desk:
 
     async def aclose(self) -> None:
         """Wait a little for what is under way."""
+        for each in self._restoring.values():
+            each.cancel()
         if self._running:
             await asyncio.wait({*self._running.values()}, timeout=_END_WITHIN_S)
 
@@ -115,7 +121,7 @@ class Desk:
             raise Busy("A change of this account's Kafka credentials is under way")
         if len(self._running) >= AT_ONCE:
             raise Busy("Others change their Kafka credentials now")
-        task = asyncio.create_task(work())
+        task = asyncio.create_task(self._restored(account, work))
         self._running[account] = task
         try:
             await asyncio.wait({task}, timeout=self._within_s)
@@ -127,6 +133,27 @@ class Desk:
             raise TooSlow(f"Kafka took more than {self._within_s:g} s")
         del self._running[account]
         return task.result()
+
+    async def _restored(self, account: str, work: Callable[[], Awaitable[T]]) -> T:
+        """Do some work; have shares restored where it fails halfway."""
+        try:
+            return await work()
+        except (BrokerFailed, OSError, RedisError):
+            if account not in self._restoring:
+                task = asyncio.create_task(self._restore(account))
+                self._restoring[account] = task
+                task.add_done_callback(lambda _: self._restoring.pop(account))
+            raise
+
+    async def _restore(self, account: str) -> None:
+        for pause_s in RESTORE_AFTER_S:
+            await asyncio.sleep(pause_s)
+            try:
+                await self._issuer.restore(account)
+            except (BrokerFailed, OSError, RedisError) as error:
+                log.warning("shares are not restored", account=account, reason=str(error))
+            else:
+                return
 
     def _leave(
         self, account: str, task: asyncio.Task[T], undo: Callable[[T], Awaitable[None]]

@@ -7,7 +7,8 @@ secret). Whoever calls has made sure that the account is the caller's own, and i
 
 Several processes, and an operator, may change an account at once, and Kafka has no transaction for
 it. So plan and users are read again after each change of quotas, which is repeated until they are
-as they were: the last to write has seen what is in force. An account that is a user's has the plan
+as they were: the last to write has seen what is in force. A change that failed may have been made, or be
+made later, so it is repeated, and whoever gives up leaves it to the next call. An account that is a user's has the plan
 of that user, whatever plan a caller read before.
 """
 
@@ -38,6 +39,8 @@ log = structlog.get_logger(__name__)
 _PASSWORD_BYTES: Final = 24
 _MOST_ROUNDS: Final = 8
 """That quotas are put in, as others change the account: 20 users an hour are made of one."""
+_MOST_FAILURES: Final = 3
+"""Of which the broker may fail: each takes as long as a request of Kafka may."""
 
 
 class NotIssued(Exception):
@@ -97,13 +100,27 @@ class Issuer:
     async def revoke(self, account: str, user: str) -> None:
         """Revoke a user of an account: its next request is refused.
 
-        Raises NoSuchUser, BrokerFailed, after which it may be repeated, RedisError.
+        Of one that is gone already the others get its share, should they lack it. Raises
+        NoSuchUser, BrokerFailed, after which it may be repeated, RedisError.
         """
         found = await register.read(self._redis, user)
-        if found is None or found.account != account:
+        is_own = register.may_be_of(account, user) if found is None else found.account == account
+        if not is_own:
             raise NoSuchUser(f"{user} is no user of this account")
         await self._remove(user)
-        await self._share(account, found.plan)
+        if found is None:
+            await self.restore(account)
+        else:
+            await self._share(account, found.plan)
+
+    async def restore(self, account: str) -> None:
+        """Share the plan of an account among its users again, after a change that failed.
+
+        Raises BrokerFailed, after which it may be repeated, RedisError.
+        """
+        users = await register.of_account(self._redis, account)
+        if users:
+            await self._share(account, users[0].plan)
 
     async def revoke_all(self, account: str) -> int:
         """Revoke all users of an account and return how many; raises BrokerFailed, RedisError."""
@@ -140,10 +157,18 @@ class Issuer:
         )
 
     async def revoke_stranger(self, user: str) -> None:
-        """Revoke a user that Redis does not know; raises NoSuchUser, BrokerFailed, RedisError."""
-        if user not in await self.strangers():
+        """Revoke a user that Redis does not know, and restore the shares of its account.
+
+        Raises NoSuchUser, BrokerFailed, RedisError.
+        """
+        is_stranger = user in await self.strangers()
+        if is_stranger:
+            await self._broker.remove(user)
+        for account in {each.account for each in await register.read_all(self._redis)}:
+            if register.may_be_of(account, user):
+                await self.restore(account)
+        if not is_stranger:
             raise NoSuchUser(f"{user} is not known here; `soltape kafka-users list` has the users")
-        await self._broker.remove(user)
         log.info("a user of Kafka was revoked", user=user)
 
     async def _admit(self, user: KafkaUser) -> Credentials:
@@ -195,19 +220,32 @@ class Issuer:
         operator's command revokes them. `plan` is that of an account without a user. Raises
         BrokerFailed, after which it may be repeated, RedisError.
         """
-        put: dict[str, Quota] = {}
-        for _ in range(_MOST_ROUNDS):
+        put: dict[str, Quota] | None = {}  # None after a failure: nobody knows
+        touched: set[str] = set()
+        failures = 0
+        for number in range(_MOST_ROUNDS + 1):  # what was put last is read again, too
             now = await self._plan(account, plan)
             allowance = KAFKA.get(now)
             users = await register.of_account(self._redis, account)
             wanted = {each.user: _part(allowance, len(users)) for each in users if allowance}
             # Those that were revoked meanwhile got theirs back by the last round.
-            gone = dict.fromkeys(put.keys() - {each.user for each in users})
+            gone = dict.fromkeys(touched - {each.user for each in users})
             if not gone and (
                 allowance is None or (put == wanted and all(each.plan == now for each in users))
             ):
                 return now
-            await self._broker.put_quotas({**gone, **wanted})
+            if number == _MOST_ROUNDS:
+                break
+            touched.update(wanted)
+            try:
+                await self._broker.put_quotas({**gone, **wanted})
+            except BrokerFailed:
+                failures += 1
+                if failures == _MOST_FAILURES:
+                    raise
+                put = None
+                continue
+            touched -= gone.keys()
             for each in users:
                 if allowance and each.plan != now:
                     await register.update(self._redis, each.user, plan=now)

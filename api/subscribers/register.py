@@ -55,6 +55,11 @@ def new_user(account: str) -> str:
     return f"{_user_prefix(account)}{secrets.token_hex(4)}"
 
 
+def may_be_of(account: str, user: str) -> bool:
+    """Return whether a user, which may be gone, has a name as those of an account have it."""
+    return user.startswith(_user_prefix(account))
+
+
 async def reserve(redis: Asks, user: KafkaUser, most_of_account: int) -> str:
     """Put a user down; return `reserved`, or which bound it met: `full`, `held`, `issued`.
 

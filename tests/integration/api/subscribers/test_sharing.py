@@ -19,13 +19,14 @@ from api.access import users
 from api.access.users import Identity, User
 from api.subscribers import desk, issuing, register
 from api.subscribers.desk import Desk
-from api.subscribers.issuing import Issuer, NotIssued
+from api.subscribers.issuing import Issuer, NoSuchUser, NotIssued
 from infra.kafka.quotas import Quota
 from infra.kafka.subscribers import BrokerFailed
 from infra.redis.asks import Pipelined
 from infra.settings import Settings
 from schemas.plans import BUSINESS, ENTERPRISE, KAFKA, PRO
 from tests.support.systems import running_valkey
+from tests.support.waiting import eventually_async
 
 Then = Callable[[], Awaitable[object]]
 
@@ -38,16 +39,28 @@ class Broker:
     admitted: set[str] = field(default_factory=set)
     before: dict[str, Then] = field(default_factory=dict)
     always: Then | None = None
+    failures: int = 0
+    """How many changes of quotas to come are made and fail, as one whose answer is late."""
 
     async def put_quotas(self, wanted: Mapping[str, Quota | None]) -> None:
+        has_failed = self.failures > 0
+        self.failures -= has_failed
         await self._at("put_quotas")
         if self.always is not None:
             await self.always()
+        self._put(wanted)
+        if has_failed:
+            raise BrokerFailed("RequestTimedOutError")
+
+    def _put(self, wanted: Mapping[str, Quota | None]) -> None:
         for user, quota in wanted.items():
             if quota is None:
                 self.quotas.pop(user, None)
             else:
                 self.quotas[user] = quota
+
+    async def users(self) -> set[str]:
+        return set(self.admitted)
 
     async def admit(self, user: str, *_: object) -> None:
         await self._at("admit")
@@ -223,6 +236,84 @@ async def test_an_account_that_never_rests_is_given_up_and_nothing_is_left(accou
         await account.desk().issue(account.user, "one")
     assert await register.of_account(account.redis, account.user.id) == []
     assert (account.broker.admitted, account.broker.quotas) == (set(), {})
+
+
+async def test_a_plan_that_rests_after_the_last_round_is_shared(account) -> None:
+    plans, changes = [ENTERPRISE.name, BUSINESS.name], iter(range(7))
+
+    async def change() -> None:
+        if next(changes, None) is not None:
+            plans.reverse()
+            await users.set_plan(account.redis, account.user.fingerprint, plans[0])
+
+    account.broker.always = change
+    await account.desk().issue(account.user, "one")
+    await account.check(plans[0], 1)
+
+
+async def other_issues(account: Account) -> None:
+    """Issue at another process, whose broker answers."""
+    failures, account.broker.failures = account.broker.failures, 0
+    await account.desk().issue(account.user, "other")
+    account.broker.failures = failures
+
+
+async def test_a_change_of_quotas_that_fails_late_undoes_no_other(account) -> None:
+    first = await account.desk().issue(account.user, "one")
+    await account.desk().issue(account.user, "two")
+    account.broker.failures = 1
+    account.broker.before["put_quotas"] = lambda: other_issues(account)
+    await account.desk().revoke(account.user, first.user)
+    await account.check(ENTERPRISE.name, 2)
+
+
+async def fails_to_revoke(account: Account) -> str:
+    """Leave one and a half times the plan behind; return who was revoked."""
+    first = await account.desk().issue(account.user, "one")
+    await account.desk().issue(account.user, "two")
+    account.broker.failures = 3
+    again = account.broker.before
+
+    async def between() -> None:
+        again["put_quotas"] = last
+
+    async def last() -> None:
+        again["put_quotas"] = lambda: other_issues(account)
+
+    again["put_quotas"] = between
+    with pytest.raises(BrokerFailed):
+        await account.desk().revoke(account.user, first.user)
+    assert len({each.bytes_a_second for each in account.broker.quotas.values()}) == 2
+    return first.user
+
+
+async def test_a_repeated_revocation_restores_the_shares(account) -> None:
+    gone = await fails_to_revoke(account)
+    await account.desk().revoke(account.user, gone)
+    await account.check(ENTERPRISE.name, 2)
+    for stranger in ("sub-0000000000000000-00000000", "soltape"):
+        with pytest.raises(NoSuchUser):
+            await account.desk().revoke(account.user, stranger)
+
+
+async def test_the_operators_repeated_revocation_does_so_too(account) -> None:
+    gone = await fails_to_revoke(account)
+    with pytest.raises(NoSuchUser):
+        await account.issuer().revoke_stranger(gone)
+    await account.check(ENTERPRISE.name, 2)
+
+
+async def test_a_desk_restores_shares_after_a_failure(account, monkeypatch) -> None:
+    monkeypatch.setattr(desk, "RESTORE_AFTER_S", (0.0, 0.0))
+    first = await account.desk().issue(account.user, "one")
+    await account.desk().issue(account.user, "two")
+    account.broker.failures = 4  # more than a revocation tries
+    account.broker.before["put_quotas"] = lambda: other_issues(account)
+    with pytest.raises(BrokerFailed):
+        await account.desk().revoke(account.user, first.user)
+    await eventually_async(lambda: account.broker.failures == 0)
+    await eventually_async(lambda: len(set(account.broker.quotas.values())) == 1)
+    await account.check(ENTERPRISE.name, 2)
 
 
 async def test_an_account_without_a_user_has_the_plan_that_the_operator_names(account) -> None:
