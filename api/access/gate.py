@@ -11,7 +11,8 @@ refused without asking Redis, and so are guesses (`api.access.failures`); the re
 step there (`api.access.charge`). Routes find the `Grant` in the request's state, and `key_id`
 beside it. The headers of the answer, also of a 429, say what is left of the rate and the credits.
 
-A request that is refused while it is priced costs no credit and counts for the rate. The credit is
+A request that is refused while it is priced costs no credit and counts for the rate; where that is
+used up, no more of them are counted in Redis until it has room. The credit is
 charged before the work. It is kept when the caller caused the failure: a withheld
 body, a closed connection, a query over its limits. It is refunded once when the server failed, for
 at most ten requests per minute and key: by a 5xx, or, where a protocol has its errors in a 200, by
@@ -44,6 +45,7 @@ from api.access.in_flight import InFlight, Turns
 from api.access.paces import Pace
 from api.access.prices import Price, Priced
 from api.access.refused_bodies import RefusedBodies
+from api.access.used_up import UsedUp
 from api.access.user_sessions import UserSessions
 from api.http import bodies, problems
 from api.http.errors import (
@@ -127,6 +129,7 @@ class Gate:
         self._in_flight = InFlight(most_in_flight)
         self._batches = Turns(BATCHES_AT_ONCE)
         self._failures = failures
+        self._used_up = UsedUp()
         self._refused_bodies = RefusedBodies(most_in_flight)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -200,6 +203,8 @@ class Gate:
                     await self._admit(fingerprint, scope, 0)
                     raise
                 except Problem as problem:  # likewise, as where there is no such path
+                    if (used_up := self._used_up.of(self._charges.payer(fingerprint))) is not None:
+                        raise _refused(used_up) from None
                     grant = await self._admit(fingerprint, scope, 0)
                     if grant is not None:
                         problem.headers = {**problem.headers, **_left_texts(grant.plan, grant)}
@@ -270,6 +275,8 @@ class Gate:
             raise unavailable(STORE, error) from None
         if isinstance(answer, Refusal):
             self._note(address, fingerprint, answer)
+            if answer.outcome == "rate":
+                self._used_up.note(self._charges.payer(fingerprint), answer)
             raise _refused(answer)
         self._note(address, fingerprint, None)
         return answer

@@ -750,6 +750,35 @@ async def test_what_is_refused_while_it_is_priced_counts_for_the_rate_alone(char
         refused(await client.get("/api/usage", headers=headers), 429, "rate_exceeded")
 
 
+async def scripts(redis):
+    """Scripts that Redis ran so far."""
+    [text] = await redis.ask([("INFO", "commandstats")])
+    return sum(map(int, re.findall(rb"cmdstat_evalsha:calls=([0-9]+)", text)))
+
+
+async def test_what_is_refused_while_it_is_priced_asks_redis_no_more_once_the_rate_is_used_up(
+    charges, redis, make
+):
+    async def price(scope, receive, fingerprint):
+        raise Problem(INVALID_PARAMETER, "no such session")
+
+    headers = {"x-api-key": await make.text("free")}
+    transport = httpx.ASGITransport(around(charges, prices={"/api/who": price}))
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        for _ in range(60):
+            assert (await client.post("/api/who", headers=headers)).status_code == 422
+        first = await client.post("/api/who", headers=headers)
+        before = await scripts(redis)
+        for _ in range(100):
+            answer = await client.post("/api/who", headers=headers)
+            refused(answer, 429, "rate_exceeded")
+            assert answer.headers.keys() == first.headers.keys()
+            assert 0 < int(answer.headers["retry-after"]) <= int(first.headers["retry-after"])
+        assert await scripts(redis) == before
+        other = {"x-api-key": await make.text("free")}
+        assert (await client.post("/api/who", headers=other)).status_code == 422
+
+
 @pytest.mark.parametrize(
     ("status", "has_failed", "left"),
     [(200, False, "49999"), (200, True, "50000"), (499, False, "49999"), (500, False, "50000")],
