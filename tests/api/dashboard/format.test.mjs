@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import test from "node:test";
 
 import {
@@ -174,6 +175,26 @@ test("what is blank is nothing", () => {
 test("marks do not pile up", () => {
   assert.equal(harmless(`Z${"\u0301".repeat(50)}algo`), "Z\u0301\u0301algo");
   assert.equal(harmless("Zoe\u0301"), "Zoe\u0301");
+});
+
+// The table that `api/metadata/documents.py` is held to as well.
+const TEXTS = JSON.parse(readFileSync(new URL("../metadata/foreign_texts.json", import.meta.url)));
+
+for (const [script, texts] of Object.entries(TEXTS.stay)) {
+  test(`words stay as they are: ${script}`, () => {
+    for (const text of texts) assert.equal(harmless(text, 64), text);
+  });
+}
+
+for (const { text, plain, why } of TEXTS.become) {
+  test(`of a foreign text: ${why}`, () => assert.equal(harmless(text, 64), plain));
+}
+
+test("joiners that join nothing leave a gap, no lookalike", () => {
+  assert.equal(harmless("US\u200cDC"), "US DC");
+  assert.equal(harmless("US\u200dD\u200d\u200dC"), "US D C");
+  assert.equal(harmless("A \u200dB"), "A B");
+  assert.equal(harmless("\u200dB"), "B");
 });
 
 test("long names are cut, by letters rather than halves of them", () => {

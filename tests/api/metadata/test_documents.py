@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import unicodedata
+from pathlib import Path
+from types import SimpleNamespace
 
 import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from api.metadata import documents
 from api.metadata.documents import plain, read_document, web_link
 from api.metadata.failures import Failed
+
+TEXTS = orjson.loads(Path(__file__).with_name("foreign_texts.json").read_bytes())
+"""What stays, and what becomes of the rest, here and in `lib/format.js` of the dashboard."""
 
 
 def test_a_document_as_launchpads_write_it():
@@ -104,6 +110,27 @@ def test_emoji_and_letters_of_all_scripts_stay(text):
     assert plain(text, 64) == text
 
 
+@pytest.mark.parametrize("text", [each for some in TEXTS["stay"].values() for each in some])
+def test_words_of_all_scripts_stay(text):
+    assert plain(text, 64) == text
+
+
+@pytest.mark.parametrize("example", TEXTS["become"], ids=lambda example: example["why"])
+def test_what_is_left_of_foreign_texts(example):
+    assert plain(example["text"], 64) == example["plain"]
+
+
+@pytest.mark.parametrize("category", ["Cn", "Lo", "Mn", "Cf"])
+def test_hidden_characters_are_known_to_every_version_of_unicode(monkeypatch, category):
+    newer = SimpleNamespace(category=lambda _: category, combining=lambda _: 0)
+    monkeypatch.setattr(documents, "unicodedata", newer)
+    documents._kind.cache_clear()
+    kinds = {documents._kind(each) for each in "\U00013440\U0001bc9d\u2d7f\U0001107f\ufe00\u180f"}
+    documents._kind.cache_clear()
+    assert kinds == {"hidden"}
+    assert plain("\U00013441\U00013442" * 9, 64) is None
+
+
 @pytest.mark.parametrize("blank", "\u3164\u115f\u1160\uffa0\u2800\u034f\u17b4\u17b5\ufffc\u3000")
 def test_blank_letters_are_spaces(blank):
     assert plain(f"A{blank}{blank}B{blank}", 64) == "A B"
@@ -116,7 +143,10 @@ def test_marks_do_not_pile_up():
     assert plain("\u0301 \u0301a", 64) == "a"
 
 
-@given(st.text() | st.text("ab \u200d\ufe0f\ufe00\u2764\U0001f525\u0301\u3164\u200b"))
+HARD = "ab \u200d\u200c\ufe0f\ufe00\u2764\U0001f525\u0301\u0316\u3164\u200b\u0915\u094d\u093c\u0627\u0628"
+
+
+@given(st.text() | st.text(HARD, max_size=60))
 def test_what_is_plain_stays_as_it_is(text):
     found = plain(text, 20)
     assert found is None or plain(found, 20) == found

@@ -127,11 +127,31 @@ export function slug(text) {
 }
 
 const LONGEST_READ = 1000; // UTF-16 units: a name may be of any length
-const MARKS_A_LETTER = 2; // combining marks; more of them climb over the neighbouring lines
-// Control, format (bidi overrides, zero widths, tags), surrogates, private use, line separators.
-const CONTROLS = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}]/u;
-// Letters that cannot be seen: fillers, a blank of Braille, a grapheme joiner.
-const BLANKS = /[\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\ufffc]/u;
+const PRINTABLE = /^[!-~]+$/;
+// What follows is in `api/metadata/documents.py`, too, with the reasons; a table of examples
+// (`tests/api/metadata/foreign_texts.json`) holds both to the same.
+// Control, format (bidi overrides, zero widths, tags), surrogates, private use, unassigned, separators.
+const CONTROLS = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}]/u;
+// Letters that cannot be seen: fillers, blanks of Braille and of hieroglyphs, a grapheme joiner.
+const BLANKS = /[\s\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\ufffc\u{13441}\u{13442}\u{16fe4}\u{1d159}]/u;
+// Variation selectors, and marks that cannot be seen: they leave no gap.
+const HIDDEN = /[\u180b-\u180d\u180f\u2d7f\ufe00-\ufe0f\u{1107f}\u{13440}\u{1bc9d}\u{e0100}-\u{e01ef}]/u;
+const EMOJI_STYLE = "\ufe0f";
+const JOINER = "\u200d";
+const NON_JOINER = "\u200c";
+const SYMBOLS = new RegExp(
+  "[\\xa9\\xae\\u203c\\u2049\\u2122\\u2139\\u2190-\\u21ff\\u2300-\\u23ff\\u24c2\\u25a0-\\u27bf" +
+    "\\u2934\\u2935\\u2b00-\\u2bff\\u3030\\u303d\\u3297\\u3299\\u{1f000}-\\u{1faff}]",
+  "u",
+);
+const ARABIC = /[\u0620-\u063f\u0641-\u064a\u066e-\u06d3\u06d5\u0750-\u077f]/u;
+const JOINS_NO_OTHER = new RegExp(
+  "[\\u0621-\\u0625\\u0627\\u0629\\u062f-\\u0632\\u0648\\u0671-\\u0677\\u0688-\\u0699\\u06c0\\u06c3-\\u06cb" +
+    "\\u06cd\\u06cf\\u06d2\\u06d3\\u06d5]",
+  "u",
+);
+const MARKS_A_LETTER = 5; // combining marks: scripts need up to five
+const PILED = 2; // of those above a letter, and of those around it, as of Latin: more climb over the lines
 
 /**
  * A text of a stranger (a token's name), made harmless: what controls, hides or turns other text
@@ -140,31 +160,83 @@ const BLANKS = /[\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\ufffc]/u;
  */
 export function harmless(text, longest = 32) {
   if (typeof text !== "string") return null;
+  if (text.length <= longest && PRINTABLE.test(text)) return text;
   let kept = "";
   let length = 0;
-  let marks = 0;
+  let [last, base, joiner] = ["space", "", ""];
+  let marks = { all: 0, above: 0, around: 0 };
   for (const letter of text.slice(0, LONGEST_READ)) {
-    if (CONTROLS.test(letter) || BLANKS.test(letter) || /\s/u.test(letter)) {
-      if (kept !== "" && !kept.endsWith(" ")) {
-        kept += " ";
-        length += 1;
-      }
-      marks = 0;
+    let kind = kindOf(letter);
+    if (kind === "hidden" || (kind === "style" && last !== "symbol")) continue;
+    if (kind === "joiner" && last !== "virama") {
+      joiner = last === "joiner" ? "" : letter;
       continue;
     }
-    if (/\p{M}/u.test(letter)) {
-      marks += 1;
-      if (kept === "" || marks > MARKS_A_LETTER) continue;
-    } else {
-      marks = 0;
+    if (isMark(kind)) {
+      if (last === "space" || marks.all >= MARKS_A_LETTER || marks[kind] >= PILED) continue;
+      marks.all += 1;
+      if (kind in marks) marks[kind] += 1;
+    } else if (kind !== "style" && kind !== "joiner") {
+      marks = { all: 0, above: 0, around: 0 };
+    }
+    if (joiner !== "") {
+      if (acts(joiner, { last, base, kind, letter })) kept += joiner;
+      else if (kind === "letter" && last !== "space" && !(ARABIC.test(base) && ARABIC.test(letter))) {
+        kept += " "; // as where anything hidden was: no lookalike of a name without it
+        length += 1;
+      }
+    }
+    joiner = "";
+    if (kind === "space" && last === "space") continue;
+    if (kind === "letter" || kind === "symbol" || kind === "space") {
+      base = letter;
       length += 1;
     }
     if (length > longest) return `${kept.trimEnd()}…`;
-    kept += letter;
+    kept += kind === "space" ? " " : letter;
+    last = kind;
   }
   kept = kept.trimEnd();
   if (kept === "") return null;
   return text.length > LONGEST_READ ? `${kept}…` : kept;
+}
+
+/** Whether a joiner between what is kept last and the next letter changes what is seen. */
+function acts(joiner, { last, base, kind, letter }) {
+  if (joiner === JOINER) {
+    if (kind === "virama") return last === "letter"; // as in Bengali and Kannada
+    return kind === "symbol" && (last === "symbol" || last === "style");
+  }
+  return kind === "letter" && ARABIC.test(base) && !JOINS_NO_OTHER.test(base) && ARABIC.test(letter);
+}
+
+function kindOf(letter) {
+  if (letter >= "!" && letter <= "~") return "letter";
+  if (letter === JOINER || letter === NON_JOINER) return "joiner";
+  if (letter === EMOJI_STYLE) return "style";
+  if (HIDDEN.test(letter)) return "hidden";
+  if (BLANKS.test(letter) || CONTROLS.test(letter)) return "space";
+  if (/\p{M}/u.test(letter)) return kindOfMark(letter);
+  return SYMBOLS.test(letter) ? "symbol" : "letter";
+}
+
+function isMark(kind) {
+  return kind === "mark" || kind === "virama" || kind === "above" || kind === "around";
+}
+
+/**
+ * A mark, by its canonical combining class. Browsers know the classes and do not say them: in normal
+ * form a mark comes after those of a lower class. 9 is that of viramas, 202 to 240 are those of
+ * marks that pile up, 221 to 230 of those above the letter.
+ */
+function kindOfMark(letter) {
+  const mark = letter.normalize("NFD"); // some are others in normal form
+  const isAfter = (other) => (mark + other).normalize("NFD").startsWith(other) && mark !== other;
+  const isBefore = (other) => (other + mark).normalize("NFD").endsWith(other) && mark !== other;
+  if (isAfter("\u0301")) return "around"; // above 230
+  if (isAfter("\u0316") || mark === "\u0301") return "above"; // above 220
+  if (isAfter("\u0f74") || mark === "\u0316") return "around"; // above 132
+  return isAfter("\u3099") && isBefore("\u05b0") ? "virama" : "mark"; // between 8 and 10
 }
 
 function signed(number, sign, format) {
