@@ -4,8 +4,8 @@ The page may run nothing but its own files, and talk to this address and to its 
 policy names. Which paths there are is decided as the API starts: those of the folder's files, so
 nothing else can be asked for. A file that changes is read anew.
 
-`GET /dashboard.json` says where the WebSocket is, whether this browser has a session, and where
-users sign in. A session of a link begins with `GET /?token=...`, once, and has the grant of the
+`GET /dashboard.json` says where the WebSocket is, whether this browser has a session and of which
+user, and where users sign in. A session of a link begins with `GET /?token=...`, once, and has the grant of the
 demo key, which no answer holds.
 `POST /websocket-ticket` gives the page, by its key or session, what opens one WebSocket: no key
 gets into an address, and no cookie is asked for on another port.
@@ -25,6 +25,7 @@ import orjson
 import structlog
 from fastapi import APIRouter, Request, Response
 
+from api.access.keys import key_id
 from api.access.refusals import no_session
 from api.access.sessions import Sessions, ticket
 from api.access.user_sessions import UserSessions
@@ -114,7 +115,8 @@ class Dashboard:
 async def beginning(request: Request) -> Response:
     """Answer with what the page asks first.
 
-    `session` is null where no links are served, `account` where nobody can sign in.
+    `session` is null where no links are served, `account` where nobody can sign in. `account_id` is
+    the user's: a page may have a key that another user's account made.
     """
     dashboard: Dashboard = request.app.state.dashboard
     headers = request.headers.raw
@@ -122,12 +124,15 @@ async def beginning(request: Request) -> Response:
         "websocket_url": _websocket_url(dashboard.gateway_url, request),
         "session": None,
         "account": None,
+        "account_id": None,
         "sign_in_url": dashboard.sign_in_url,
     }
     if dashboard.links is not None:
         answer["session"] = await dashboard.links.holder(headers, _address(request)) is not None
     if dashboard.users is not None:
-        answer["account"] = await dashboard.users.holder(headers, _address(request)) is not None
+        user = await dashboard.users.holder(headers, _address(request))
+        answer["account"] = user is not None
+        answer["account_id"] = None if user is None else key_id(user)
     return _json(answer)
 
 

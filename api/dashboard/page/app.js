@@ -173,6 +173,7 @@ class Shell {
 
   start() {
     addEventListener("hashchange", () => this.show());
+    this.keys.follow(() => location.reload());
     addEventListener("online", () => this.connections((each) => each.reconnect()));
     byId("key-button").addEventListener("click", () => this.askForKey());
     byId("skip").addEventListener("click", (event) => {
@@ -254,8 +255,12 @@ class Shell {
       query,
       navigate: (path) => this.navigate(path),
       announce,
-      useKey: (key) => {
-        this.keys.use(key, { remember: false, isOfAccount: true });
+      useKey: (key, madeBy) => {
+        this.keys.use(key, { remember: false, madeBy });
+        this.showKey();
+      },
+      accountIs: (id) => {
+        this.keys.accountIs(id);
         this.showKey();
       },
       sessionEnded: () => {
@@ -263,7 +268,7 @@ class Shell {
         this.showKey();
       },
       signedOut: () => {
-        this.keys.sessionEnded();
+        this.keys.signedOut();
         location.reload(); // whatever this page has of the session goes with it
       },
     };

@@ -30,9 +30,11 @@ async function opened(context, failure = null) {
     async get(path) {
       if (path === "/account/usage.json") return { days: [{ day: "2026-11-28", paths: {} }] };
       if (api.failure) throw api.failure;
-      return ACCOUNT;
+      return { ...ACCOUNT, user: api.user };
     },
+    user: ACCOUNT.user,
     async post(path, _, { headers }) {
+      if (path === "/signout" && api.failure) throw api.failure;
       api.posted.push([path, headers["x-csrf-token"]]);
       return MADE[path];
     },
@@ -40,7 +42,13 @@ async function opened(context, failure = null) {
   const heard = [];
   const whole = root();
   const hear = (name) => () => heard.push(name);
-  const callbacks = { useKey: hear("useKey"), sessionEnded: hear("sessionEnded"), signedOut: hear("signedOut") };
+  const callbacks = {
+    useKey: (...key) => heard.push(key),
+    accountIs: (id) => (api.known = id),
+    sessionEnded: hear("sessionEnded"),
+    signedOut: hear("signedOut"),
+  };
+  location.reload = hear("reload");
   context.after(mount(whole, { api, settings: { account: true, sign_in_url: "/signin" }, ...callbacks }));
   await happened();
   return { api, whole, heard };
@@ -92,4 +100,50 @@ test("one can sign out of an account that could not be read at first", async (co
   again.api.failure = null;
   await press(again.whole, "Sign out");
   assert.deepEqual([again.api.posted, again.heard], [[["/signout", "c"]], ["signedOut"]]);
+});
+
+const USE = "Use it in this page";
+const uses = (whole) => elements(whole).filter(({ tag, textContent }) => tag === "button" && textContent === USE);
+
+test("a new key is used in the page as one of its user", async (context) => {
+  const { whole, heard } = await opened(context);
+  await create(whole, 0);
+  await press(whole, USE);
+  assert.deepEqual(heard, [["soltape_made", "u1"]]);
+});
+
+test("once the session has ended the key that is shown is not used in the page", async (context) => {
+  const { api, whole } = await opened(context);
+  api.failure = SIGNED_OUT;
+  await create(whole, 0);
+  assert.ok(whole.textContent.includes("soltape_made"));
+  assert.deepEqual(uses(whole), []);
+});
+
+test("nor is one that comes after it has ended", async (context) => {
+  const { api, whole } = await opened(context);
+  let answers;
+  const { post } = api;
+  api.post = (...asked) => new Promise((resolve) => (answers = () => resolve(post(...asked))));
+  await create(whole, 0);
+  api.failure = SIGNED_OUT;
+  await press(whole, "Sign out"); // which waits as well
+  answers();
+  await happened();
+  assert.deepEqual(uses(whole), []);
+});
+
+test("signing out of a session that has ended elsewhere signs out", async (context) => {
+  const { api, whole, heard } = await opened(context);
+  api.failure = SIGNED_OUT;
+  await press(whole, "Sign out");
+  assert.deepEqual(heard, ["signedOut"]);
+});
+
+test("where another user has signed in nothing of the former one stays", async (context) => {
+  const { api, whole, heard } = await opened(context);
+  assert.equal(api.known, "u1");
+  api.user = { id: "u2", name: "Bob" };
+  await create(whole, 0);
+  assert.deepEqual([api.known, heard], ["u2", ["reload"]]);
 });

@@ -116,7 +116,13 @@ def test_page_documentation_and_api_are_at_one_address(proxy, gateway):
 
 def test_behind_a_proxy_the_page_finds_the_websocket_there_and_no_session(proxy):
     url, _ = proxy
-    config = {"websocket_url": None, "session": False, "account": None, "sign_in_url": None}
+    config = {
+        "websocket_url": None,
+        "session": False,
+        "account": None,
+        "account_id": None,
+        "sign_in_url": None,
+    }
     assert httpx.get(f"{url}/dashboard.json").json() == config
 
 

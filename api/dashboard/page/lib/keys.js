@@ -1,24 +1,29 @@
 // The API key of this page: asked for once, kept for the tab, or for good where that is wanted.
 
 import { element, fill } from "./dom.js";
-import { keep, recall } from "./storage.js";
+import { follow, keep, recall } from "./storage.js";
 
-const OF_ACCOUNT = "key-of-account"; // whether the key of the tab was made by its session
+const OF_ACCOUNT = "key-of-account"; // the id of the user whose account page gave the tab its key
+const ACCOUNT = "account"; // the id of the user who is signed in, for the other tabs
 const FORM = /^soltape_[0-9A-Za-z]{39}$/;
 
 /**
  * What lets this page in: the stored key, else the session of a user who signed in, else that which a
  * one-time link began. `session` and `account` are whether there is one, null where there are none;
- * `sign_in_url` is where users sign in. The page never has the key of a session.
+ * `account_id` is the user's, `sign_in_url` is where users sign in. The page never has the key of a session.
  */
 export class Keys {
-  constructor({ session, account = null, sign_in_url: signInUrl = null }) {
+  constructor({ session, account = null, account_id: accountId = null, sign_in_url: signInUrl = null }) {
     this.session = session;
     this.account = account;
+    this._accountId = accountId;
     this.signInUrl = signInUrl;
     this._stored = recall("key", { forGood: false }) ?? recall("key");
-    this._isOfAccount = recall(OF_ACCOUNT, { forGood: false }) !== null;
-    if (account !== true) this._forgetOfAccount(); // the session ended while no page was there
+    this._madeBy = recall(OF_ACCOUNT, { forGood: false });
+    // The session ended while no page was there, or is another user's now.
+    if (account === true) this.accountIs(accountId);
+    else this._forgetOfAccount();
+    if (account === true) keep(ACCOUNT, accountId);
   }
 
   /** The key to send; null: none, the browser sends the session by itself. */
@@ -45,30 +50,53 @@ export class Keys {
     return failure.code === "key_missing" ? "The session of this browser is over" : failure.message;
   }
 
-  use(key, { remember, isOfAccount = false }) {
+  /** Use a key from now on; one that the account page of the user `madeBy` gave, as long as that is signed in. */
+  use(key, { remember, madeBy = null }) {
+    if (madeBy !== null && (this.account !== true || madeBy !== this._accountId)) return;
     this.forget();
     this._stored = key;
     keep("key", key, { forGood: remember });
-    this._isOfAccount = isOfAccount;
-    if (isOfAccount) keep(OF_ACCOUNT, "yes", { forGood: false });
+    this._madeBy = madeBy;
+    if (madeBy !== null) keep(OF_ACCOUNT, madeBy, { forGood: false });
   }
 
   forget() {
     this._stored = null;
-    this._isOfAccount = false;
+    this._madeBy = null;
     keep("key", null, { forGood: false });
     keep("key", null);
     keep(OF_ACCOUNT, null, { forGood: false });
   }
 
-  /** The user has signed out: what this page has of the account goes with the session. */
+  /** This user is signed in: a key of another account is forgotten. */
+  accountIs(id) {
+    this._accountId = id;
+    if (this._madeBy !== id) this._forgetOfAccount();
+  }
+
+  /** The session is over: what this page has of the account goes with it. */
   sessionEnded() {
     if (this.account) this.account = false;
     this._forgetOfAccount();
   }
 
+  /** The user has signed out; the other tabs hear of it. */
+  signedOut() {
+    this.sessionEnded();
+    keep(ACCOUNT, null);
+  }
+
+  /** Have `changed` called when another tab signs this page's user out, or another user in. */
+  follow(changed) {
+    follow(ACCOUNT, (id) => {
+      if (this.account !== true || id === this._accountId) return;
+      this.sessionEnded();
+      changed();
+    });
+  }
+
   _forgetOfAccount() {
-    if (this._isOfAccount) this.forget();
+    if (this._madeBy !== null) this.forget();
   }
 }
 

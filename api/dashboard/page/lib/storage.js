@@ -19,6 +19,13 @@ export function keep(name, text, { forGood = true } = {}) {
   }
 }
 
+/** Have `changed` called with what another tab stores for good under a name, null: removed. */
+export function follow(name, changed) {
+  addEventListener("storage", ({ key, newValue }) => {
+    if (key === `soltape.${name}`) changed(newValue);
+  });
+}
+
 function place(forGood) {
   return forGood ? localStorage : sessionStorage;
 }

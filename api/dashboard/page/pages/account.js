@@ -12,7 +12,7 @@ export const title = "Account";
 
 const SECTIONS = [createKeys, createUsage, createPlan, createKafka];
 
-export function mount(root, { api, settings, useKey, sessionEnded, signedOut }) {
+export function mount(root, { api, settings, useKey, accountIs, sessionEnded, signedOut }) {
   if (!settings.account) {
     fill(root, element("h1", {}, title), signInCard(settings));
     return () => {};
@@ -22,19 +22,21 @@ export function mount(root, { api, settings, useKey, sessionEnded, signedOut }) 
   const problem = element("div");
   const account = {
     answer: null,
+    owner: null, // the id of the user whose the last change was
     get: (path) => api.get(path, { withKey: null, signal: leaving.signal }),
     /**
      * Change something, and have the account shown as it is then; throws Failure. The answer may be a
      * secret that is seen once: whether the account can be read after it makes no difference.
      */
     async post(path, body) {
-      const { csrf } = this.answer ?? (await this.get("/account.json"));
+      const { csrf, user } = this.answer ?? (await this.get("/account.json"));
       const headers = { "x-csrf-token": csrf };
       const answer = await api.post(path, body, { withKey: null, headers });
+      this.owner = user.id;
       if (path !== "/signout") load();
       return answer;
     },
-    useKey,
+    useKey: (key) => useKey(key, account.owner),
   };
   const sections = SECTIONS.map((create) => create(account));
   const leave = element("button", { type: "button", on: { click: signOut } }, "Sign out");
@@ -45,7 +47,14 @@ export function mount(root, { api, settings, useKey, sessionEnded, signedOut }) 
   /** Show the account, or why it cannot be read. */
   async function load() {
     try {
-      account.answer = await account.get("/account.json");
+      const answer = await account.get("/account.json");
+      const former = account.answer?.user.id ?? account.owner;
+      accountIs(answer.user.id);
+      if (former !== null && former !== answer.user.id) {
+        location.reload(); // another user has signed in: nothing of the former one stays
+        return;
+      }
+      account.answer = answer;
     } catch (error) {
       if (isAbort(error)) return;
       if (error.code === "session_missing") showSignIn("You are signed out.");
@@ -73,7 +82,8 @@ export function mount(root, { api, settings, useKey, sessionEnded, signedOut }) 
       await account.post("/signout", {});
       signedOut();
     } catch (error) {
-      fill(problem, failureWords(error, { again: () => location.reload() }));
+      if (error.code === "session_missing") signedOut(); // it ended elsewhere
+      else fill(problem, failureWords(error, { again: () => location.reload() }));
     }
   }
 

@@ -17,7 +17,8 @@ CODE_S = 2
 
 
 def test_a_sign_in_leads_to_an_account_on_the_plan_free(person, api, provider):
-    assert person.client.get("/dashboard.json").json()["account"] is False
+    page = person.client.get("/dashboard.json").json()
+    assert (page["account"], page["account_id"]) == (False, None)
     address = person.begin()
     asked = query_of(address)
     assert address.startswith(f"{provider.issuer}/auth?")
@@ -35,7 +36,8 @@ def test_a_sign_in_leads_to_an_account_on_the_plan_free(person, api, provider):
     assert account["plan"]["name"] == "free"
     assert account["credits"]["limit"] == 50_000
     assert (account["credits"]["used"], account["keys"]) == (0, [])
-    assert person.client.get("/dashboard.json").json()["account"] is True
+    page = person.client.get("/dashboard.json").json()
+    assert (page["account"], page["account_id"]) == (True, account["user"]["id"])
     assert person.client.get("/api/usage").json()["key"]["key"] == "session"
 
 

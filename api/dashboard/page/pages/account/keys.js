@@ -25,6 +25,8 @@ export function createKeys(account) {
   );
   const room = element("p", { class: "hint" });
   const made = element("div", { "aria-live": "polite" });
+  let taking = null; // the button that has this page use the key that is shown
+  let isStopped = false; // the session may be over: a key that comes late is shown, and not used here
   const problem = element("div");
   const body = element("tbody");
   const heads = ["Name", "Key", "Created", "Last used", unseen("Revoke")];
@@ -76,6 +78,7 @@ export function createKeys(account) {
       account.useKey(key);
       fill(made);
     };
+    taking = element("button", { type: "button", on: { click: use } }, "Use it in this page");
     return element(
       "div",
       { class: "card new-key" },
@@ -85,7 +88,7 @@ export function createKeys(account) {
       element(
         "div",
         { class: "row" },
-        element("button", { type: "button", on: { click: use } }, "Use it in this page"),
+        isStopped ? null : taking,
         element("button", { type: "button", on: { click: () => fill(made) } }, "Hide it"),
       ),
     );
@@ -127,6 +130,9 @@ export function createKeys(account) {
       nothing.hidden = keys.length > 0;
       fill(body, keys.map(row));
     },
-    stop() {},
+    stop() {
+      isStopped = true;
+      taking?.remove();
+    },
   };
 }
