@@ -5,8 +5,8 @@ policy names. Which paths there are is decided as the API starts: those of the f
 nothing else can be asked for. A file that changes is read anew.
 
 `GET /dashboard.json` says where the WebSocket is, whether this browser has a session and of which
-user, and where users sign in. A session of a link begins with `GET /?token=...`, once, and has the grant of the
-demo key, which no answer holds.
+user, and where users sign in. A session of a link begins with `GET /?token=...`, once, and has the
+grant of the demo key, which no answer holds.
 `POST /websocket-ticket` gives the page, by its key or session, what opens one WebSocket: no key
 gets into an address, and no cookie is asked for on another port.
 """

@@ -7,9 +7,9 @@ secret). Whoever calls has made sure that the account is the caller's own, and i
 
 Several processes, and an operator, may change an account at once, and Kafka has no transaction for
 it. So plan and users are read again after each change of quotas, which is repeated until they are
-as they were: the last to write has seen what is in force. A change that failed may have been made, or be
-made later, so it is repeated, and whoever gives up leaves it to the next call. An account that is a user's has the plan
-of that user, whatever plan a caller read before.
+as they were: the last to write has seen what is in force. A change that failed may have been made,
+or be made later, so it is repeated; after the last failure `restore` does what is left. An account
+that is a user's has the plan of that user, whatever plan a caller read before.
 """
 
 from __future__ import annotations

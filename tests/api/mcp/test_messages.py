@@ -27,8 +27,12 @@ CALL: dict[str, Any] = {**PING, "method": "tools/call", "params": {"name": "get_
         (b"\xff", 400, -32700, "not valid JSON"),
         (b"[" * 5_000, 400, -32700, "recursion limit"),
         *(
-            (b'{"jsonrpc":"2.0","id":%b,"method":"tools/call","params":{}}' % number, 400, -32700,
-             "numbers must be finite")
+            (
+                b'{"jsonrpc":"2.0","id":%b,"method":"tools/call","params":{}}' % number,
+                400,
+                -32700,
+                "numbers must be finite",
+            )
             for number in (b"NaN", b"-Infinity", b"1e999", b"9" * 4_300)
         ),
         (orjson.dumps([PING, PING]), 400, -32600, "a batch, a list of 2 items: send each message"),

@@ -143,7 +143,10 @@ def test_marks_do_not_pile_up():
     assert plain("\u0301 \u0301a", 64) == "a"
 
 
-HARD = "ab \u200d\u200c\ufe0f\ufe00\u2764\U0001f525\u0301\u0316\u3164\u200b\u0915\u094d\u093c\u0627\u0628"
+HARD = (
+    "ab \u200d\u200c\ufe0f\ufe00\u2764\U0001f525\u0301\u0316\u3164\u200b"
+    "\u0915\u094d\u093c\u0627\u0628"
+)
 
 
 @given(st.text() | st.text(HARD, max_size=60))
