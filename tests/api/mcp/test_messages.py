@@ -115,6 +115,7 @@ def is_taken(value: object) -> bool:
 def test_what_is_priced_as_no_call_is_none(number) -> None:
     body = json.dumps({**CALL, "params": {"name": "get_holdings", "arguments": {"wallet": 5}}})
     body = body.replace("5", number)
+    # private `_parsed`: what is priced as no call looks like any other message from outside.
     assert _parsed(body.encode()) is None
     answer = refusal_of(body.encode())
     assert answer is not None

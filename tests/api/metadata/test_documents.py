@@ -122,6 +122,7 @@ def test_what_is_left_of_foreign_texts(example):
 
 @pytest.mark.parametrize("category", ["Cn", "Lo", "Mn", "Cf"])
 def test_hidden_characters_are_known_to_every_version_of_unicode(monkeypatch, category):
+    # private `_kind`: its cache hides the newer version, and marks leave no trace of why.
     newer = SimpleNamespace(category=lambda _: category, combining=lambda _: 0)
     monkeypatch.setattr(documents, "unicodedata", newer)
     documents._kind.cache_clear()

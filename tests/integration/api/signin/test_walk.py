@@ -169,7 +169,10 @@ def test_the_way_from_the_page_to_a_first_request_with_the_local_provider(
         if os.getloadavg()[0] < (os.cpu_count() or 1):  # a busy machine says nothing of the product
             assert walk["walk_s"] < WALK_S, walk
         assert page.evaluate("document.cookie") == ""
-        assert page.evaluate("localStorage.length + sessionStorage.length") == 0
+        assert page.evaluate("sessionStorage.length") == 0
+        user = page.evaluate("fetch('/account.json').then((answer) => answer.json())")["user"]
+        # For the other tabs: no secret, it may be shown to anybody.
+        assert page.evaluate("({...localStorage})") == {"soltape.account": user["id"]}
         first_request(page, own, key)
 
         end = page.get_by_role("button", name="Revoke my <b>first</b> key")
@@ -242,6 +245,22 @@ def test_a_key_that_the_page_took_goes_with_the_session(browser: Browser, own: S
         expect(page.get_by_role("link", name="Sign in")).to_be_visible()
         expect(shown).to_have_text("Key: none")
         assert page.evaluate("localStorage.length + sessionStorage.length") == 0
+
+
+def test_signing_out_in_one_tab_signs_out_the_others(browser: Browser, own: Served) -> None:
+    with visited(browser, own) as page:
+        page.goto(f"{own.url}/signin")
+        page.get_by_label("Name").fill("twice")
+        page.get_by_role("button", name="Sign in").click()
+        make_key(page)
+        page.get_by_role("button", name="Use it in this page").click()
+        other = page.context.new_page()
+        other.goto(f"{own.url}/#/account")
+        other.get_by_role("button", name="Sign out").click()
+        for each in (other, page):
+            expect(each.get_by_role("link", name="Sign in")).to_be_visible()
+            expect(each.locator("#key-button")).to_have_text("Key: none")
+            assert each.evaluate("localStorage.length + sessionStorage.length") == 0
 
 
 def test_a_page_of_another_port_makes_no_key(browser: Browser, own: Served) -> None:
