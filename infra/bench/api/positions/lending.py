@@ -18,7 +18,7 @@ from infra.chain.market.runtime.marginfi import (
     Weights,
     fixed,
 )
-from infra.chain.market.runtime.programs import MARGINFI
+from infra.chain.market.runtime.programs import MARGINFI, MARGINFI_MAIN_GROUP
 
 PROGRAM: Final = MARGINFI.address
 BANKS: Final = 30
@@ -39,7 +39,7 @@ class Lender:
     def __init__(self, mints: list[bytes], seed: int) -> None:
         """Lend these tokens, one a bank."""
         self._random = random = Random(f"{seed} lending")  # noqa: S311 - figures to be had again
-        self._group = random.randbytes(32)
+        self._group = MARGINFI_MAIN_GROUP  # what is in others counts in no sum
         self._banks = {random.randbytes(32): self._bank(mint) for mint in mints}
 
     @property
