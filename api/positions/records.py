@@ -8,7 +8,7 @@ Beside a debt so is the value where something that it is owed against has no pri
 it would be a loss. So are the sums of a position that lacks an account: what it has there is in
 none of its lines.
 
-A market that anybody can open has its opener's prices and rates: what is in one counts where the
+A market that anybody can open has its owner's prices and rates: what is in one counts where the
 market is verified. An unknown amount of what would not count anyway makes nothing unknown.
 """
 
@@ -38,7 +38,9 @@ from schemas.solana.addresses import text as address_text
 
 _MOST_MICROS = 1 << 256  # a worth above it is the price's mistake, and no number in JSON
 
-_OPEN_MARKET: Final = "sums: its market is not verified; who opened it sets its prices and rates"
+_OPEN_MARKET: Final = (
+    "sums: its market is not verified; the market's owner sets its prices and rates"
+)
 _PARTIAL: Final = "sums: an account that the position needs is not known, and what it has there"
 
 # To look a member of an enumeration up, or its `value`, takes as long as to make an asset.

@@ -321,7 +321,7 @@ def in_market(market: bytes, *assets: Asset, verified: bytes = b"v" * 32) -> Any
 
 
 def test_what_is_in_a_market_that_anybody_could_open_counts_where_that_is_verified() -> None:
-    """Who opens a market sets its prices and its interest: any supply, and any debt."""
+    """The owner of a market sets its prices and its interest: any supply, and any debt."""
     lines = (
         Asset(Role.SUPPLY, COIN, 5_000_000, 6),
         Asset(Role.SUPPLY, UNKNOWN, 10**18, 6, oracle_usd=Fraction(10**6)),

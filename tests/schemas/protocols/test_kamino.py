@@ -719,7 +719,7 @@ def test_a_reward_without_a_vault_is_never_paid() -> None:
 
 
 def test_rewards_that_cannot_be_computed_are_left_out() -> None:
-    """Who opens a farm chooses its oracle, or a setting that the program itself fails at."""
+    """The owner of a farm chooses its oracle, or a setting that the program itself fails at."""
     by_oracle, failing = granted(5, 10, stake=1), granted(5, 10, stake=1)
     for accounts, at, value in ((by_oracle, 7568, 3), (failing, 192 + 537, 20)):
         farm = bytearray(accounts[FARM].data)
@@ -759,7 +759,7 @@ def in_market(data: bytes, market: bytes) -> bytes:
 
 
 def test_what_is_in_a_lending_market_names_it() -> None:
-    """Who opens one sets its prices and its interest."""
+    """The owner of a market sets its prices and its interest."""
     reserve = in_market(reserve_data(3000, 2000), b"M" * 32)
     data = in_market(obligation_data(100, 30), b"M" * 32)
     [position] = read(WALLET, loan(data, reserve))

@@ -212,7 +212,7 @@ def test_beside_a_debt_a_deposit_whose_amount_is_not_known_stays_a_line() -> Non
 
 
 def test_what_is_in_a_group_names_it_and_the_main_group_is_verified() -> None:
-    """Who opens a group sets its banks' prices, and can hand its accounts to anybody."""
+    """The owner of a group sets its banks' prices, and can assign its accounts to anybody."""
     data = holder((BANK_AT, 1000 * ONE, 0, 5 * ONE))
     lending, rewards = read(data, {BANK_AT: bank()})
     assert (lending.open_markets, rewards.open_markets) == ([GROUP_AT], [GROUP_AT])

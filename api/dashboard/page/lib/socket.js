@@ -413,7 +413,7 @@ export class Connection {
     for (const listener of this._listeners.notice) listener(frame);
   }
 
-  /** What a frame answers: `{subscription, filter, isNewest}` of the request; null: nothing of ours. */
+  /** Returns `{subscription, filter, isNewest}` of the request that a frame answers, null if this page sent none. */
   _answered({ request_id: requestId }) {
     for (const subscription of this._subscriptions.values()) {
       const filter = subscription.asked.get(requestId);
