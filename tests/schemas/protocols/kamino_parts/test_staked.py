@@ -25,7 +25,7 @@ from tests.schemas.protocols.kamino_parts.test_vaults_liquidity import (
     strategy,
     vault,
 )
-from tests.schemas.protocols.test_kamino import NOW_S, SLOT, farm_data, put, user_data
+from tests.support.kamino import NOW_S, SLOT, farm_data, put, user_data
 
 USER, FARM_AT = b"u" * 32, b"f" * 32
 NAMES = {VAULT: 7680, STRATEGY: 7616}
