@@ -209,7 +209,7 @@ def _wallet(
         for index in tx.accounts[router[1]]:
             if index < tx.signers:
                 return text(tx.keys[index])
-    givers = _givers(tx, leg)
+    givers = _givers(tx, leg, leg.parts[0] if leg.parts else position)
     for owner in (*givers, *_first_giver(tx, position)):
         if owner in signers or _keeps(tx, owner):
             return owner
@@ -232,9 +232,9 @@ def _behind(tx: Transaction, owner: str, signers: list[str]) -> str:
     return others[0] if len(others) == 1 else owner
 
 
-def _givers(tx: Transaction, leg: Leg) -> list[str]:
+def _givers(tx: Transaction, leg: Leg, position: int) -> list[str]:
     """Return who gave a swap's input: the owner of its account, and the venue's user."""
-    owner = "" if leg.source is None else gave(tx, leg.source, leg.user)
+    owner = "" if leg.source is None else gave(tx, position, leg.source, leg.user)
     user = "" if leg.user is None else text(tx.keys[leg.user])
     return [each for each in (owner, user) if each]
 
@@ -243,19 +243,23 @@ def _first_giver(tx: Transaction, position: int) -> list[str]:
     """Return the owner of the tokens that the outermost instruction moved first."""
     outermost = [position, *tx.ancestors(position)][-1]
     moved = tx.transfers(outermost, nested=True)
-    owner = gave(tx, moved[0].source, moved[0].authority) if moved else ""
+    if not moved:
+        return []
+    owner = gave(tx, moved[0].position, moved[0].source, moved[0].authority)
     return [owner] if owner else []
 
 
-def gave(tx: Transaction, source: int, authority: int | None) -> str:
-    """Return the owner of an account if it agreed that tokens left it, else ''.
+def gave(tx: Transaction, position: int, source: int, authority: int | None) -> str:
+    """Return who owned an account when tokens left it, if it agreed to that, else ''.
 
-    Of Token-2022 the mint's issuer may move them, too: there the owner's own authority counts.
+    Who is made its owner afterwards gave nothing. Of Token-2022 the mint's issuer may move tokens,
+    too: there the owner's own authority counts.
     """
-    account = tx.token_account(source)
-    if account is None or (
-        account.program == _TOKEN_2022
-        and (authority is None or text(tx.keys[authority]) != account.owner)
+    account, owner = tx.token_account(source), tx.holder(source, position)
+    if (
+        account is not None
+        and account.program == _TOKEN_2022
+        and (authority is None or text(tx.keys[authority]) != owner)
     ):
         return ""
-    return account.owner
+    return owner

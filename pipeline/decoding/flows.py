@@ -47,22 +47,22 @@ def flows(tx: Transaction, start: int, end: int) -> Iterator[Flow]:
         if program in _TOKEN_PROGRAMS:
             moved = tx.transfer(at)
             if moved is not None:
-                yield from _token(tx, moved.source, -moved.amount_raw)
-                yield from _token(tx, moved.destination, moved.received_raw)
+                yield from _token(tx, at, moved.source, -moved.amount_raw)
+                yield from _token(tx, at, moved.destination, moved.received_raw)
             elif data[:1] in _MINT_TO:
-                yield from _token(tx, tx.accounts[at][MINTED_TO], u64(data, 1))
+                yield from _token(tx, at, tx.accounts[at][MINTED_TO], u64(data, 1))
             elif data[:1] in _BURN:
-                yield from _token(tx, tx.accounts[at][SOURCE], -u64(data, 1))
+                yield from _token(tx, at, tx.accounts[at][SOURCE], -u64(data, 1))
         elif program == SYSTEM_PROGRAM and len(data) == 12 and data[:4] == _SYSTEM_TRANSFER:
             lamports = u64(data, 4)
             yield _lamports(tx, tx.accounts[at][SOURCE], -lamports)
             yield _lamports(tx, tx.accounts[at][DESTINATION], lamports)
 
 
-def _token(tx: Transaction, index: int, amount_raw: int) -> Iterator[Flow]:
+def _token(tx: Transaction, at: int, index: int, amount_raw: int) -> Iterator[Flow]:
     account = tx.token_account(index)
     if account is not None:
-        yield Flow(index, account.owner, account.mint, amount_raw)
+        yield Flow(index, tx.holder(index, at), account.mint, amount_raw)
 
 
 def _lamports(tx: Transaction, index: int, lamports: int) -> Flow:

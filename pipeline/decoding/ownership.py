@@ -93,7 +93,7 @@ def _agreed(tx: Transaction, owner: str, mint: str, amount_raw: int) -> bool:
         for each in moved
         if each is not None
         and each.source in accounts
-        and gave(tx, each.source, each.authority) == owner
+        and gave(tx, each.position, each.source, each.authority) == owner
     )
     return given_raw >= amount_raw
 

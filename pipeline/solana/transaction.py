@@ -48,6 +48,7 @@ _BURN: Final = (b"\x08", b"\x0f")  # Burn, BurnChecked
 _SUPPLY: Final = frozenset(_MINT_TO + _BURN)
 _INITIALIZE_ACCOUNT_2: Final = 16
 _INITIALIZE_ACCOUNT_3: Final = 18
+_SET_OWNER: Final = b"\x06\x02\x01"  # SetAuthority: of the account's owner, to one that follows
 _TRANSFER_FEE_EXTENSION: Final = 26
 _TRANSFER_CHECKED_WITH_FEE: Final = 1
 _SYSTEM_TRANSFER: Final = b"\x02\x00\x00\x00"
@@ -281,21 +282,56 @@ class Transaction:
     def _temporary_accounts(self) -> dict[int, TokenAccount]:
         found: dict[int, TokenAccount] = {}
         for position, program_index in enumerate(self.programs):
-            program = self.keys[program_index]
-            data = self.data[position]
-            if program not in _TOKEN_PROGRAMS or not data:
+            owner = self._opened_for(position)
+            if owner is None:
                 continue
-            accounts = self.accounts[position]
-            if data[0] == _INITIALIZE_ACCOUNT and len(accounts) >= 3:
-                owner = self.keys[accounts[OWNER]]
-            elif data[0] in (_INITIALIZE_ACCOUNT_2, _INITIALIZE_ACCOUNT_3) and len(data) >= 33:
-                owner = data[1:33]
-            else:
-                continue
+            accounts, program = self.accounts[position], self.keys[program_index]
             mint = text(self.keys[accounts[MINT]])
             found[accounts[ACCOUNT]] = TokenAccount(
                 mint, text(owner), self.decimals.get(mint), text(program), 0, 0
             )
+        return found
+
+    def _opened_for(self, position: int) -> bytes | None:
+        """Return the owner of the token account that an instruction opens, if it opens one."""
+        data, accounts = self.data[position], self.accounts[position]
+        if not data or self.program(position) not in _TOKEN_PROGRAMS:
+            return None
+        if data[0] == _INITIALIZE_ACCOUNT and len(accounts) >= 3:
+            return self.keys[accounts[OWNER]]
+        if data[0] in (_INITIALIZE_ACCOUNT_2, _INITIALIZE_ACCOUNT_3) and len(data) >= 33:
+            return data[1:33]
+        return None
+
+    def holder(self, index: int, position: int) -> str:
+        """Return who owned a token account when an instruction was executed; '' if it is none.
+
+        The recorded balances have the owners before and after the transaction alone.
+        """
+        account = self.token_account(index)
+        if account is None:
+            return ""
+        found = self.former_holders.get(index, account).owner
+        for at, owner in self._new_owners.get(index, ()):
+            if at < position:
+                found = text(owner)
+        return found
+
+    @lazy
+    def _new_owners(self) -> dict[int, list[tuple[int, bytes]]]:
+        """Positions at which token accounts were opened or handed over, with the owners then."""
+        found: dict[int, list[tuple[int, bytes]]] = {}
+        for position, data in enumerate(self.data):
+            owner = self._opened_for(position)
+            if (
+                owner is None
+                and data[:3] == _SET_OWNER
+                and len(data) >= 35
+                and self.program(position) in _TOKEN_PROGRAMS
+            ):
+                owner = data[3:35]
+            if owner is not None and self.accounts[position]:
+                found.setdefault(self.accounts[position][ACCOUNT], []).append((position, owner))
         return found
 
     @lazy

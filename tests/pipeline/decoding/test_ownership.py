@@ -12,11 +12,13 @@ import pytest
 from pipeline.decoding.decode import decode_update
 from schemas.events import Side, Swap
 from schemas.money import WSOL
+from schemas.solana.addresses import key
 from tests.support.decoding import builder
 from tests.support.decoding.builder import address
 
 USDC = "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"
 CPMM = "CPMMoo8L3F4NbTegBCKVNunggL7H1ZpdTHKxQB5qKP1C"
+INFINITY = "5ocnV1qiCgaQR8Jb8xWnVbApfaygJ8tNoZfgPwsgx9kx"
 JUPITER = "JUP6LkbZbjS1jKKwapdHNy74zcZ3tLUZoi5QNyVTaV4"
 ROUTE = bytes.fromhex("e517cb977ae3ad2a")
 SWAP = bytes.fromhex("8fbe5adac41e33de")
@@ -240,3 +242,42 @@ def test_an_account_that_changes_hands_gave_nothing() -> None:
     (event,) = decode_update(info, 1, 2).events
     assert isinstance(event, Swap)
     assert event.wallet == address("signer")
+
+
+@pytest.mark.parametrize("how", ["handed over", "opened", "opened again"])
+@pytest.mark.parametrize("venue", [CPMM, INFINITY])
+def test_an_account_that_a_wallet_is_given_makes_no_trade_of_the_wallet(
+    how: str, venue: str
+) -> None:
+    """A program swaps out of an account of its own, then makes a wallet its owner."""
+    tx, program = market(USDC, "coin"), builder.TOKEN
+    tx.token("other vault", USDC, "other auth", 10**9)
+    tx.token("given", USDC, "owner", 10**9 if how == "handed over" else 0)
+    attack = tx.call("a program", "signer", b"")
+    if how != "handed over":
+        opened_for = key(address("program"))
+        tx.call(program, ["given", USDC], b"\x12" + opened_for, under=attack)
+        tx.token("funds", USDC, "program", 10**9)
+        tx.transfer(attack, "funds", "given", "program", PAID + 1)
+    names = ["program", "auth", "x", "pool", "given", "owner out", "other vault", "vault out"]
+    call = tx.call(venue, [*names, *["x"] * 5], SWAP + bytes(16), under=attack)
+    tx.transfer(call, "given", "other vault", "program", PAID)
+    tx.transfer(call, "vault out", "owner out", "auth", GOT)
+    owner = key(address("owner"))
+    if how == "opened again":
+        tx.call(program, "given program program", b"\x09", under=attack)
+        tx.call(program, ["given", USDC], b"\x12" + owner, under=attack)
+    else:
+        tx.call(program, "given program", b"\x06\x02\x01" + owner, under=attack)
+    info = tx.info()
+    at = tx.keys.index(address("given"))
+    (before,) = [each for each in info.meta.pre_token_balances if each.account_index == at]
+    if how == "handed over":
+        before.owner = address("program")
+    else:
+        info.meta.pre_token_balances.remove(before)
+    decoded = decode_update(info, 1, 2)
+    assert not decoded.undecoded
+    wallets = [each.wallet for each in decoded.events if isinstance(each, Swap)]
+    # Infinity's swaps are read from what one owner gave and got: here two did.
+    assert wallets == ([address("program")] if venue == CPMM else [])
