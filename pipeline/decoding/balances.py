@@ -45,8 +45,11 @@ Holding = tuple[str, str]  # owner, mint
 
 def changes(
     tx: Transaction, legs: Legs, events: Sequence[Event]
-) -> tuple[list[TokenBalance], list[Movement]]:
+) -> tuple[list[TokenBalance], list[Movement], list[Holding]]:
     """Return the balances that a successful transaction changed, and the movements in it.
+
+    Last come the holdings whose movement has no size that the tape can carry: the issuer of a mint
+    may mint and burn more within a transaction than there can be at once.
 
     Raises one of contract.UNREADABLE where its bytes cannot be.
     """
@@ -87,8 +90,8 @@ def changes(
             _take_off(event, moved)
     burned = _burned(tx, legs, vaults)
     if burned or any(moved.values()):
-        return balances, _movements(tx, events, moved, burned)
-    return balances, []
+        return balances, *_movements(tx, events, moved, burned)
+    return balances, [], []
 
 
 def _vaults(tx: Transaction, legs: Legs, events: Sequence[Event]) -> set[int]:
@@ -210,12 +213,14 @@ def _movements(
     events: Sequence[Event],
     moved: dict[Holding, int],
     burned: dict[Holding, int],
-) -> list[Movement]:
-    movements = []
+) -> tuple[list[Movement], list[Holding]]:
+    movements, too_large = [], []
     for holding in moved | burned:
         burned_raw = burned.get(holding, 0)
         net = moved.get(holding, 0) + burned_raw
-        if net or burned_raw:
+        if max(abs(net), burned_raw) > _U64_MAX:
+            too_large.append(holding)
+        elif net or burned_raw:
             owner, mint = holding
             movements.append(
                 Movement(
@@ -224,12 +229,12 @@ def _movements(
                     wallet=owner,
                     mint=mint,
                     decimals=_decimals(tx, events, mint),
-                    received_raw=_amount(max(net, 0)),
-                    sent_raw=_amount(max(-net, 0)),
-                    burned_raw=_amount(burned_raw),
+                    received_raw=max(net, 0),
+                    sent_raw=max(-net, 0),
+                    burned_raw=burned_raw,
                 )
             )
-    return movements
+    return movements, too_large
 
 
 def _decimals(tx: Transaction, events: Sequence[Event], mint: str) -> int:
@@ -246,9 +251,3 @@ def _address(address: bytes) -> bytes:
     if len(address) != 32:
         raise Malformed(f"an account's address has {len(address)} bytes")
     return address
-
-
-def _amount(amount_raw: int) -> int:
-    if not 0 <= amount_raw <= _U64_MAX:
-        raise Malformed(f"balance {amount_raw} is not an unsigned 64-bit integer")
-    return amount_raw

@@ -98,12 +98,16 @@ def decode_update(info: SubscribeUpdateTransactionInfo, slot: int, block_time_ms
                 for position, filled in fills:
                     fill(tx, position, filled, result.events)
                 pass_on(tx, legs, result.events)
-            result.balances, result.movements = changes(tx, legs, result.events)
+            result.balances, result.movements, too_large = changes(tx, legs, result.events)
         except UNREADABLE as error:
             detail = f"balances: {error}"
             result.undecoded.append(
                 Undecoded(Reason.MALFORMED, "", "", 0, detail, info.SerializeToString())
             )
+        else:
+            for owner, mint in too_large:
+                detail = f"movement of {mint} by {owner}: more than 64 bits"
+                result.undecoded.append(Undecoded(Reason.MALFORMED, "", "", 0, detail, b""))
     return result
 
 

@@ -124,6 +124,30 @@ def test_the_most_that_an_account_can_hold(tx: Any) -> None:
     assert 2**64 - 1 in {each.amount_raw for each in decoded.balances}
 
 
+def test_a_worthless_mint_that_overflows_hides_nothing_else(tx: Any) -> None:
+    """Its issuer mints and burns all there can be, twice, beside a purchase that is handed on."""
+    tx.token("friend's", "coin", "friend")
+    tx.token("junk", "junk coin", "trader")
+    buy(tx)
+    tx.transfer(None, "coins", "friend's", "trader", 4_000)
+    issuer = tx.call("a program", "", b"")
+    for _ in range(2):
+        tx.mint_to(issuer, "junk coin", "junk", 2**64 - 1)
+        tx.burn(issuer, "junk coin", "junk", "trader", 2**64 - 1)
+    decoded = decode_update(tx.info(), 1, 2)
+    coin = builder.address("coin")
+    assert moved(decoded) == {
+        (builder.address("trader"), coin): (0, 4_000, 0),
+        (builder.address("friend"), coin): (4_000, 0, 0),
+    }
+    assert {text(each.account) for each in decoded.balances} >= {
+        builder.address(name) for name in ("coins", "friend's", "dollars", "vault out")
+    }
+    (undecoded,) = decoded.undecoded
+    assert undecoded.reason is Reason.MALFORMED
+    assert builder.address("junk coin") in undecoded.detail
+
+
 def test_what_a_venue_burns_of_the_seller_is_sold() -> None:
     """A curve that burns what it buys back; burning more beside it is no sale."""
     tx = builder.TransactionBuilder("trader")
