@@ -2,7 +2,8 @@
 
 The arrays `programs`, `accounts`, `data` and `heights` run parallel: entry n is the n-th
 instruction to be executed, outer and inner ones counted alike, so n is its place (its
-`position`) in the transaction. Everything else (token accounts, logs, fees) is worked out
+`position`) in the transaction. A Batch of a token program counts, and so does each instruction in
+it, right after it. Everything else (token accounts, logs, fees) is worked out
 only when a decoder asks, since most instructions are nobody's.
 
 Sources: `facts` of Solana's runtime as in Agave (account index space, `stack_height`,
@@ -13,8 +14,10 @@ from __future__ import annotations
 
 from base64 import b64decode
 from binascii import Error as Base64Error
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Final
 
 from pipeline.solana.lazy import lazy
@@ -40,6 +43,7 @@ SOURCE, DESTINATION = 0, 1  # of a transfer, of a burn, of a transfer of SOL
 CHECKED_DESTINATION = 2  # of a transfer that names the mint
 MINTED, MINTED_TO = 0, 1
 
+_BATCH: Final = b"\xff"
 _TRANSFER: Final = 3
 _INITIALIZE_ACCOUNT: Final = 1
 _TRANSFER_CHECKED: Final = 12
@@ -116,6 +120,7 @@ class Transaction:
         # them before. Known once `token_accounts` is.
         self.former_holders: dict[int, TokenAccount] = {}
         self._boundaries = boundaries
+        self._received_by: dict[int, int | None] = {}  # what `_received` found so far
 
         instructions: list[CompiledInstruction | InnerInstruction] = []
         heights: list[int] = []
@@ -133,6 +138,25 @@ class Transaction:
         self.accounts = accounts
         self.data = data
         self.heights = heights
+        self._batched: set[int] = set()
+        if _BATCH in [each[:1] for each in data]:
+            self._unpack_batches()
+
+    def _unpack_batches(self) -> None:
+        """Let the instructions of each Batch follow it, as if its caller had called them."""
+        programs, accounts, data, heights = self.programs, self.accounts, self.data, self.heights
+        self.programs, self.accounts, self.data, self.heights = [], [], [], []
+        for program, indexes, body, height in zip(programs, accounts, data, heights, strict=True):
+            items = [(indexes, body)]
+            if program < len(self.keys) and self.keys[program] in _TOKEN_PROGRAMS:
+                items += _batched(indexes, body)
+            start = len(self.programs) + 1
+            for indexes_of_item, body_of_item in items:
+                self.programs.append(program)
+                self.accounts.append(indexes_of_item)
+                self.data.append(body_of_item)
+                self.heights.append(height)
+            self._batched.update(range(start, len(self.programs)))
 
     @property
     def failed(self) -> bool:
@@ -311,11 +335,11 @@ class Transaction:
         account = self.token_account(index)
         if account is None:
             return ""
-        found = self.former_holders.get(index, account).owner
-        for at, owner in self._new_owners.get(index, ()):
-            if at < position:
-                found = text(owner)
-        return found
+        owners = self._new_owners.get(index, [])
+        before = bisect_left(owners, position, key=itemgetter(0))
+        if before:
+            return text(owners[before - 1][1])
+        return self.former_holders.get(index, account).owner
 
     @lazy
     def _new_owners(self) -> dict[int, list[tuple[int, bytes]]]:
@@ -403,18 +427,21 @@ class Transaction:
             return None
         received = amount
         if program == TOKEN_2022_PROGRAM:
-            received = self._received(destination, amount)
+            if destination not in self._received_by:
+                self._received_by[destination] = self._received(destination)
+            found = self._received_by[destination]
+            received = amount if found is None or not 0 <= found <= amount else found
         return Transfer(position, source, destination, authority, amount, received)
 
-    def _received(self, destination: int, amount_raw: int) -> int:
-        """Return what a Token-2022 transfer delivered, from the recorded balances.
+    def _received(self, destination: int) -> int | None:
+        """Return what Token-2022 transfers delivered to an account, from the recorded balances.
 
-        The transfer does not say whether its mint withholds a fee. Where it is the only one
+        A transfer does not say whether its mint withholds a fee. Where it is the only one
         into the account, what the account gained plus what left it again is what arrived.
         """
         account = self.token_accounts.get(destination)
         if account is None:
-            return amount_raw
+            return None
         left = 0
         arrivals = 0
         for position, program_index in enumerate(self.programs):
@@ -431,17 +458,14 @@ class Transaction:
             elif data[0] == _TRANSFER_FEE_EXTENSION and data[1] == _TRANSFER_CHECKED_WITH_FEE:
                 target, at = accounts[CHECKED_DESTINATION], 2
             elif data[:1] in _SUPPLY and destination in accounts[:3]:
-                return amount_raw  # minted or burnt as well: the balances do not show it
+                return None  # minted or burnt as well: the balances do not show it
             else:
                 continue
             if accounts[SOURCE] == destination:
                 left += u64(data, at)
             if target == destination:
                 arrivals += 1
-        if arrivals != 1:
-            return amount_raw
-        received = account.post_raw - account.pre_raw + left
-        return received if 0 <= received <= amount_raw else amount_raw
+        return account.post_raw - account.pre_raw + left if arrivals == 1 else None
 
     # -- events ---------------------------------------------------------------------------
 
@@ -486,7 +510,9 @@ class Transaction:
                     found.whole.add(stack.pop())
             elif line[-1:] == "]" and " invoke [" in line and line[:8] == "Program ":
                 position += 1
-                while position < size and keys[programs[position]] in PRECOMPILES:
+                while position < size and (
+                    position in self._batched or keys[programs[position]] in PRECOMPILES
+                ):
                     position += 1
                 if position >= size or not line.startswith(text(keys[programs[position]]), 8):
                     found.fault = "log disagrees with instructions"  # trust these alone
@@ -499,6 +525,25 @@ class Transaction:
                 found.fault = "log truncated"
                 break
         return found
+
+
+def _batched(accounts: bytes, data: bytes) -> list[tuple[bytes, bytes]]:
+    """Return accounts and data of each instruction in a Batch; none where the bytes do not fit.
+
+    Before the data of each stand two bytes: how many of the accounts are its own, and its length.
+    None has neither, so there are no more of them than accounts.
+    """
+    if data[:1] != _BATCH:
+        return []
+    found = []
+    account, at = 0, 1
+    while at < len(data):
+        own, size = data[at : at + 2].ljust(2, b"\0")
+        account, at = account + own, at + 2 + size
+        if not own or not size or account > len(accounts) or at > len(data):
+            return []
+        found.append((accounts[account - own : account], data[at - size : at]))
+    return found
 
 
 def _base64(line: str) -> bytes:

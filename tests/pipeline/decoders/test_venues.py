@@ -56,11 +56,14 @@ def test_every_venue_has_a_swap_built_for_it() -> None:
     assert not without
 
 
-@pytest.mark.parametrize("form", ["outer", "routed", "routed, no heights", "no logs"])
+@pytest.mark.parametrize("form", ["outer", "routed", "routed, no heights", "no logs", "batched"])
 @pytest.mark.parametrize("buys", [True, False])
 def test_swap_is_its_transfers(example: Any, buys: bool, form: str) -> None:
     dex, accounts = example
-    tx, _ = examples.swap(accounts, buys=buys, routed="routed" in form)
+    tx, call = examples.swap(accounts, buys=buys, routed="routed" in form)
+    if form == "batched":
+        for caller in list(call.calls) if accounts.deep else [call]:
+            tx.batch(caller, *caller.calls)
     info = tx.info(heights="no heights" not in form, logs=form != "no logs")
     decoded = decode(info)
     assert not decoded.undecoded

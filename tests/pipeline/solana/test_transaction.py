@@ -318,3 +318,68 @@ def test_a_failed_transaction_says_so() -> None:
     tx = tree()
     assert read(tx.info(failed=True)).failed
     assert not read(tx.info()).failed
+
+
+# -- batches of a token program ------------------------------------------------------------
+
+
+def batched(*, heights: bool = True) -> Any:
+    """0 venue(1 batch: 2 opens an account, 3 and 4 transfers; 5 its event), 6 other(7 token)."""
+    tx = builder.TransactionBuilder("trader")
+    for name in ("a", "b"):
+        tx.token(name, "token", "trader", 1_000)
+    tx.token("temporary", "token", "trader", recorded=False)
+    venue = tx.call("venue", "pool", b"\x01")
+    tx.batch(
+        venue,
+        tx.call(
+            builder.TOKEN, "temporary token", b"\x12" + key(builder.address("trader")), under=venue
+        ),
+        tx.transfer(venue, "a", "temporary", "trader", 10, checked=True),
+        tx.transfer(venue, "temporary", "b", "trader", 10),
+    )
+    tx.cpi_event(venue, EVENT)
+    tx.log_event(venue, EVENT)
+    other = tx.call("other", "pool", b"\x01")
+    tx.transfer(other, "b", "a", "trader", 20)
+    tx.log_event(other, EVENT * 2)
+    return tx.info(heights=heights)
+
+
+@pytest.mark.parametrize("heights", [True, False])
+def test_instructions_of_a_batch_follow_it(heights: bool) -> None:
+    tx = read(batched(heights=heights))
+    assert [data[:1].hex() for data in tx.data] == ["01", "ff", "12", "0c", "03", "e4", "01", "03"]
+    assert tx.heights == ([1, 2, 2, 2, 2, 2, 1, 2] if heights else [1, 0, 0, 0, 0, 0, 1, 0])
+    moved = [(each.position, each.amount_raw) for each in tx.transfers(0)]
+    assert moved == [(3, 10), (4, 10)]
+    temporary = tx.token_account(tx.accounts[2][0])
+    assert (temporary.owner, temporary.mint) == (
+        builder.address("trader"),
+        builder.address("token"),
+    )
+    assert list(tx.cpi_events(0)) == [EVENT]
+
+
+def test_instructions_of_a_batch_write_no_line() -> None:
+    tx = read(batched())
+    assert (tx.log_events(0), tx.log_events(6)) == ([EVENT], [EVENT * 2])
+    assert not tx.log_fault(6)
+
+
+@pytest.mark.parametrize("cut", [1, 2])
+def test_a_batch_that_does_not_fit_has_no_instructions(cut: int) -> None:
+    """Nor has data of another program that begins as one does."""
+    info = batched()
+    batch = info.meta.inner_instructions[0].instructions[0]
+    batch.data = batch.data[:-cut]
+    assert len(read(info).data) == 5
+    batch.data = batch.data + bytes(cut)
+    batch.accounts = batch.accounts[:-cut]
+    assert len(read(info).data) == 5
+    batch.data = b"\xff" + bytes(2 * cut)
+    assert len(read(info).data) == 5
+    info = batched()
+    batch = info.meta.inner_instructions[0].instructions[0]
+    batch.program_id_index = info.transaction.message.instructions[1].program_id_index
+    assert len(read(info).data) == 5

@@ -133,6 +133,13 @@ class TransactionBuilder:
             giver.program, [source, *between, destination, authority], data, under=under
         )
 
+    def batch(self, under: Call, *calls: Call) -> Call:
+        """Put calls of a token program that follow each other under `under` into one Batch."""
+        under.calls = [call for call in under.calls if call not in calls]
+        data = b"".join(bytes([len(each.accounts), len(each.data)]) + each.data for each in calls)
+        accounts = [account for each in calls for account in each.accounts]
+        return self.call(calls[0].program, accounts, b"\xff" + data, under=under)
+
     def send(self, under: Call | None, source: str, destination: str, lamports: int) -> Call:
         """Move SOL by a System transfer."""
         self.gain(source, -lamports)
