@@ -103,7 +103,11 @@ class PricedNow(TypedDict):
     ]
     change_24h_pct: Annotated[
         float | None,
-        about("change of `price_usd` within a day, in per cent; null: no price a day ago", 12.5),
+        about(
+            "change of `price_usd` within a day, in per cent; null: no price a day ago, or one of "
+            "source `par` or `pool`, of which no earlier price is kept",
+            12.5,
+        ),
     ]
 
 

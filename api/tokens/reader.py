@@ -83,8 +83,11 @@ class Token:
         return supply * self.price.price_usd
 
     def change_24h_pct(self, now_ms: int) -> float | None:
-        """Return the change of the dollar price within the day before `now_ms`."""
-        if self.price is None or self.source == "par":
+        """Return the change of the dollar price within the day before `now_ms`.
+
+        Of a price at par or of a pool there is no earlier one.
+        """
+        if self.price is None or self.source in ("par", "pool"):
             return None
         return change_24h_pct(self.price, self.closes, now_ms)
 

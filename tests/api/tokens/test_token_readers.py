@@ -131,6 +131,14 @@ def test_a_price_grows_old_by_the_chains_time() -> None:
         assert token_now(token, None, at(NOW_MS + later_ms))["is_price_stale"] is is_stale
 
 
+def test_a_price_of_which_no_earlier_one_is_kept_has_no_change() -> None:
+    """An LP token's is as old as the older of its sides' prices, and changes with the other."""
+    two_days_old = LastPrice(1.0, 1.0, NOW_MS - 2 * DAY_MS, 1, "")
+    for source, change in (("live", 0.0), ("settled", 0.0), ("par", None), ("pool", None)):
+        answer = token_now(of(two_days_old, source), None, at(NOW_MS))
+        assert answer["change_24h_pct"] == change, source
+
+
 def day_ago_naively(
     last: LastPrice, prices: Sequence[LastPrice], now_ms: int
 ) -> tuple[float, float | None] | None:
