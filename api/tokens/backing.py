@@ -8,12 +8,13 @@ trade it between two wallets at any price, and send it to anybody.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from api.stores.caches import BoundedCache, now_s
 from api.stores.clients import Stores
+from api.tokens.cold_markets import read_cold
 from api.tokens.reader import Token, Tokens
 from schemas.amounts import LAMPORTS
 from schemas.markets import POOL_FIELD, QUARTERS_KEPT, unpack_head, unpack_pool, window
@@ -38,7 +39,7 @@ class Backing:
         """Return which mints have a market that backs their price; raises Problem.
 
         It costs two trips where pools do not disclose enough liquidity and the volume of a day was
-        not read lately.
+        not read lately, and a query where such a market is not in Redis.
         """
         backed = set[str]()
         doubtful: list[str] = []
@@ -84,17 +85,35 @@ class Backing:
                 enough.add(mint)
         if not unread:
             return enough
-        for mint, is_enough in (await self._trades_enough(unread, tokens.now_ms)).items():
+        for mint, is_enough in (await self._trades_enough(unread, tokens)).items():
             self._traded.put(mint, (now_s(), is_enough))
             if is_enough:
                 enough.add(mint)
         return enough
 
-    async def _trades_enough(self, mints: Sequence[str], now_ms: int) -> dict[str, bool]:
+    async def _trades_enough(self, mints: Sequence[str], tokens: Tokens) -> dict[str, bool]:
         """Return of each token whether its pools quoted in money traded enough in a day.
 
         Any other quote is worth what one small trade says, and so is a volume in it.
         """
+        slots = {
+            mint: token.cold_slot
+            for mint in mints
+            if (token := tokens.get(mint)) is not None and token.cold_slot is not None
+        }
+        pools = await self._read_pools([mint for mint in mints if mint not in slots], tokens.now_ms)
+        if slots:  # put away for room: one that rests for days has no volume
+            pools |= await self._read_cold_pools(slots)
+        in_money = dict.fromkeys(mints, 0)
+        for mint, values in pools.items():
+            for packed in values:
+                facts, quarters = unpack_pool(packed)
+                if facts.quote_mint in MONEY:
+                    in_money[mint] += _traded_lamports(quarters, tokens.now_ms)
+        return {mint: traded >= LEAST_VOLUME_LAMPORTS for mint, traded in in_money.items()}
+
+    async def _read_pools(self, mints: Sequence[str], now_ms: int) -> dict[str, list[bytes]]:
+        """Return the pools in Redis of those tokens that traded enough in all of them together."""
         keys = [MARKET.make(tag=mint_tag(mint), mint=mint) for mint in mints]
         found = await self._stores.ask(
             [command for key in keys for command in (("HGET", key, "quarters"), ("HKEYS", key))]
@@ -109,13 +128,18 @@ class Backing:
             ):
                 asked[mint] = key, of_pools
         pools = await self._stores.ask([("HMGET", key, *names) for key, names in asked.values()])
-        in_money = dict.fromkeys(mints, 0)
-        for mint, values in zip(asked, pools, strict=True):
-            for packed in filter(None, values):  # one may have left in between
-                facts, quarters = unpack_pool(packed)
-                if facts.quote_mint in MONEY:
-                    in_money[mint] += _traded_lamports(quarters, now_ms)
-        return {mint: traded >= LEAST_VOLUME_LAMPORTS for mint, traded in in_money.items()}
+        return {
+            mint: [*filter(None, values)]  # one may have left in between
+            for mint, values in zip(asked, pools, strict=True)
+        }
+
+    async def _read_cold_pools(self, slots: Mapping[str, int]) -> dict[str, list[bytes]]:
+        """Return the pools of markets in ClickHouse; `slots` are as `read_cold` takes them."""
+        cold = await read_cold(self._stores, slots)
+        return {
+            mint: [value for name, value in each.fields.items() if name.startswith(POOL_FIELD)]
+            for mint, each in cold.items()
+        }
 
 
 def _traded_lamports(quarters: bytes, now_ms: int) -> int:

@@ -5,13 +5,27 @@ from __future__ import annotations
 import asyncio
 from fractions import Fraction
 
+import orjson
 import pytest
 
 from api.wallets import holdings
 from infra.clickhouse.client import connect_async
+from pipeline.agents.market.cold_rows import row
+from schemas.away import bit
+from schemas.markets import ColdMarket
 from schemas.money import USDC, WSOL
 from schemas.positions import pack_balance
-from schemas.redis_keys import BALANCES, MARKETS, tag_of_mints, wallet_tag
+from schemas.redis_keys import (
+    BALANCES,
+    MARKET,
+    MARKETS,
+    MARKETS_AWAY,
+    METADATA,
+    mint_tag,
+    tag_of_mints,
+    wallet_tag,
+)
+from schemas.rows import COLD_MARKETS, TOKEN_METADATA
 from schemas.solana import addresses as address
 from schemas.solana.base58 import encode
 from schemas.topics import SETTLED_BY_MINT
@@ -93,6 +107,24 @@ async def test_verified_tokens_are_answered_with_their_accounts(wallet, ask):
     total = sum(int(each["value_usd_micros"]) for each in [native, *answer["tokens"]])
     assert answer["value_usd_micros"] == str(total)
     assert small["value_usd_micros"] == str(int(Fraction(1e-4 * SOL_USD) * 1000))
+
+
+async def test_a_market_that_a_full_redis_put_away_backs_its_token_as_before(wallet, ask):
+    name, books, (coin, tiny, unnamed, shallow, _), _ = wallet
+    for mint in (tiny, unnamed, shallow):
+        tag = mint_tag(mint)
+        market, metadata = (key.make(tag=tag, mint=mint) for key in (MARKET, METADATA))
+        fields = await books.redis.hgetall(market)
+        about = orjson.loads(await books.redis.get(metadata)) | {"mint": mint, "asked_at": 1}
+        known = tuple(about[name] for name in TOKEN_METADATA.columns)
+        put_away = row(mint, ColdMarket(fields, {}, {}), 4_000)
+        await books.sink.insert(COLD_MARKETS.name, [put_away], f"market {mint}")
+        await books.sink.insert(TOKEN_METADATA.name, [known], f"metadata {mint}")
+        await books.redis.unlink(market, metadata)
+        await books.redis.setbit(MARKETS_AWAY.make(tag=tag), bit(address.key(mint)), 1)
+    answer = await ask.get(PATH.format(name))
+    assert [each["mint"] for each in answer["tokens"]] == [WSOL, coin, USDC, tiny]
+    assert answer["hidden_unverified"] == 3
 
 
 async def test_what_is_not_verified_comes_when_asked_for(wallet, ask):
