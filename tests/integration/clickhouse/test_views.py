@@ -24,7 +24,7 @@ from pipeline.agents.settled.lost import LOG_LACKS, because
 from pipeline.agents.store import TapeBooks
 from pipeline.decoding.decode import decode_update
 from pipeline.domain.value import SolUsd, value_swaps
-from pipeline.ingest.finality import ROLLED_BACK
+from pipeline.ingest.finality import NOT_KNOWN, ROLLED_BACK
 from schemas.codec import add_event
 from schemas.events import Creation, Migration, Side, Swap
 from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
@@ -101,6 +101,11 @@ def tape(embedded):
             )
         back, lost = batches[45].slot, batches[50].slot
         insert(client, "gaps", [(back, back, ROLLED_BACK, 0, ["w"], "")])
+        # Of an earlier process all that is known is a range; of other slots not if they are final.
+        insert(client, "gaps", [(back - 1, back + 1, ROLLED_BACK, 0, [], "")])
+        unsure = batches[70].slot, batches[79].slot
+        insert(client, "gaps", [(*unsure, NOT_KNOWN, 0, [], "")])
+        insert(client, "gaps", [(unsure[1] - 1, unsure[1] + 1, "test", 0, [], "")])
         insert(
             client,
             "gaps",
@@ -328,15 +333,25 @@ def test_query_slot_completeness(tape, reader):
     assert rows[first]["first_slot"] == batches[0].slot
     assert rows[first]["last_slot"] == by_hour[last][0].slot - 1
     assert rows[last]["last_slot"] == batches[-1].slot
+    with connect(tape[2]) as client:
+        gaps = client.query("SELECT first_slot, last_slot, reason, lost_by FROM gaps").result_rows
+    gone: dict[bool, set[int]] = {True: set(), False: set()}  # by whether they were rolled back
+    for first_slot, last_slot, reason, lost_by in gaps:
+        if not lost_by:
+            gone[reason == ROLLED_BACK].update(range(first_slot, last_slot + 1))
     for hour, there in by_hour.items():
         row = rows[hour]
-        slots = row["last_slot"] - row["first_slot"] + 1
+        slots = {*range(row["first_slot"], row["last_slot"] + 1)}
+        with_block = {batch.slot for batch in there}
         is_first = hour == first  # where the broken slots are
-        assert row["blocks"] == len(there)
-        assert (row["incomplete"], row["missing"]) == (is_first, is_first)
-        assert row["without_block"] == slots - len(there) - is_first
-        assert (row["rolled_back"], row["lost"]) == (is_first, 4 * is_first)
-        assert row["complete_pct"] == pytest.approx(100 - 300 * is_first / slots)
+        missing = (gone[False] & slots) - with_block
+        assert bool(missing) == bool(gone[False] & with_block) == is_first
+        assert row["blocks"] == len(with_block)
+        assert (row["incomplete"], row["missing"]) == (is_first, len(missing))
+        assert row["without_block"] == len(slots - with_block - missing)
+        assert (row["rolled_back"], row["lost"]) == (3 * is_first, 4 * is_first)
+        doubtful = (gone[True] | gone[False]) & slots
+        assert row["complete_pct"] == pytest.approx(100 - 100 * len(doubtful) / len(slots))
         assert row["transactions"] == sum(batch.transactions for batch in there)
         assert row["unknown"] == len(there)
 
