@@ -159,7 +159,7 @@ class Gaps(TypedDict):
     """What was found to be missing within the last day."""
 
     count: Annotated[int, Field(examples=[1])]
-    slots: Annotated[int, Field(description="slots in all of them", examples=[50])]
+    slots: Annotated[int, Field(description="slots in all of them, each once", examples=[50])]
     rolled_back: Annotated[
         int,
         Field(

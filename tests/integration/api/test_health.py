@@ -271,6 +271,19 @@ def test_slots_that_were_rolled_back_or_lost_degrade_health_for_a_day(api, redis
     )
 
 
+def test_slots_of_overlapping_gaps_count_once(api, clickhouse):
+    now = datetime.now(UTC)
+    rows = [
+        (100, 149, "pruned", now, []),
+        (140, 159, ROLLED_BACK, now, []),
+        (150, 150, ROLLED_BACK, now, ["a wallet"]),
+    ]
+    names = ["first_slot", "last_slot", "reason", "detected_at", "wallets"]
+    clickhouse.insert("gaps", rows, column_names=names)
+    gaps = ask(api, api.key).json()["gaps"]
+    assert (gaps["count"], gaps["slots"], gaps["rolled_back"]) == (3, 60, 20)
+
+
 def test_perp_events_that_could_not_be_read_are_counted_for_a_day(api, clickhouse):
     names = ["signature", "slot", "block_time", "dex", "reason", "wallet"]
     rows = [
