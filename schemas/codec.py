@@ -2,7 +2,7 @@
 
 JSON has the field names of tape.proto and `kind` first. Raw amounts, money in lamports or
 millionths of a dollar, and u128 values are strings there (they do not fit a double), other numbers
-are numbers, what is not known is null.
+are numbers, what is not known is null. Addresses are base58, `data` is base64.
 """
 
 from __future__ import annotations
@@ -344,6 +344,8 @@ def _enum_name(enum: EnumDescriptor) -> _Convert:
 
 def _to_json(field: FieldDescriptor) -> _Convert | None:
     """Return how a field's value becomes JSON; None: as it is."""
+    if field.is_repeated and field.type == FieldDescriptor.TYPE_BYTES:
+        return lambda addresses: [base58.encode(address) for address in addresses]
     if field.is_repeated and field.message_type is None:
         return list
     if field.is_repeated:
@@ -359,9 +361,9 @@ def _to_json(field: FieldDescriptor) -> _Convert | None:
     if field.name.endswith(_EXACT):
         return str
     if field.type == FieldDescriptor.TYPE_BYTES:
-        if field.name == "account":
-            return base58.encode
-        return lambda data: b64encode(data).decode()
+        if field.name == "data":
+            return lambda data: b64encode(data).decode()
+        return base58.encode
     return None
 
 

@@ -20,6 +20,7 @@ from schemas.events import (
     Swap,
 )
 from schemas.proto import tape_pb2
+from schemas.solana import base58
 from tests.support.exploring import SLOW, examples
 from tests.support.messages import to_proto
 
@@ -241,6 +242,19 @@ CHANGE = PerpChange(
     *(-(2**63), 2, 3, None, 0, None, 2**64 - 1, None, 4),
 )
 GAP = PerpGap("Signature", 9, 8, 7, -5, "drift", "log truncated", "")
+
+
+def test_accounts_as_json() -> None:
+    address, program, wallet = (bytes([number] * 32) for number in (1, 2, 3))
+    batch = tape_pb2.SlotBatch(slot=1)
+    batch.accounts.add(address=address, program=program, data=b"frame", found_by=[wallet])
+    batch.covered.add(kind=tape_pb2.Covered.HOLDERS, address=address, accounts=[wallet])
+    values = orjson.loads(orjson.dumps(codec.message_to_json(batch)))
+    [version], [covered] = values["accounts"], values["covered"]
+    assert version["address"] == covered["address"] == base58.encode(address)
+    assert version["program"] == base58.encode(program)
+    assert version["found_by"] == covered["accounts"] == [base58.encode(wallet)]
+    assert version["data"] == "ZnJhbWU="
 
 
 def test_perp_events_keep_their_values_and_what_is_not_known() -> None:
