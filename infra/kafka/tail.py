@@ -7,7 +7,7 @@ import logging
 import re
 import sys
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -26,6 +26,21 @@ from schemas.times import DAY_MS, HOUR_MS
 from schemas.topics import Topic
 
 _UNITS_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": HOUR_MS, "d": DAY_MS}
+# The lists of a batch by what its topic is keyed by, and the field that names the key in each.
+_KEYED: Final[Mapping[str, Mapping[str, str]]] = {
+    "mint": {"events": "mint", "balances": "mint"},
+    "wallet": {
+        "events": "wallet",
+        "balances": "owner",
+        "movements": "wallet",
+        "funding_payments": "wallet",
+        "perp_changes": "wallet",
+        "perp_gaps": "wallet",
+    },
+    "account": {"accounts": "address", "covered": "address"},
+    "slot": {},
+    "signature": {},
+}
 _SILENCE_S: Final = 5.0  # without a record; then the broker is asked whether it is there
 
 
@@ -105,7 +120,7 @@ def _listing() -> str:
 )
 @click.option("--limit", type=click.IntRange(min=1), help="Stop after so many lines.")
 @click.option("--partition", type=click.IntRange(min=0), help="Read one partition only.")
-@click.option("--key", help="Only what is of this mint, wallet, slot or signature.")
+@click.option("--key", help="Only what is of this mint, wallet, account, slot or signature.")
 @click.option("--no-follow", is_flag=True, help="Stop at what is the end now.")
 @click.option("--position", is_flag=True, help="Put partition, offset and timestamp_ms first.")
 @click.pass_context
@@ -194,11 +209,15 @@ async def _print(
 
 
 def _concerns(values: dict[str, Any], topic: Topic, key: str) -> bool:
-    """Whether a record is of a key; of a batch, the events of other keys are removed."""
-    if "events" not in values:
+    """Whether a record is of a key; of a batch, what is of other keys is removed."""
+    if "first_slot" in values:  # a gap is of all of its slots
+        return key.isdecimal() and values["first_slot"] <= int(key) <= values["last_slot"]
+    lists = {name: field for name, field in _KEYED[topic.key].items() if name in values}
+    if not lists:
         return str(values.get(topic.key)) == key
-    values["events"] = [event for event in values["events"] if str(event.get(topic.key)) == key]
-    return bool(values["events"])
+    for name, field in lists.items():
+        values[name] = [item for item in values[name] if str(item.get(field)) == key]
+    return any(values[name] for name in lists)
 
 
 async def _records(

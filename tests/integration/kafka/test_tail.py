@@ -15,7 +15,16 @@ from infra.local.process import free_port
 from schemas import codec
 from schemas.events import Commitment, Creation, Side, Swap
 from schemas.proto import tape_pb2
-from schemas.topics import CREATIONS, LIVE, SWAPS
+from schemas.solana import base58
+from schemas.topics import (
+    CREATIONS,
+    GAPS,
+    LIVE,
+    SETTLED_ACCOUNTS,
+    SETTLED_BY_WALLET,
+    SWAPS,
+    Topic,
+)
 from tests.support.messages import to_proto
 from tests.support.systems import bound
 from tests.support.waiting import WITHIN_S
@@ -123,6 +132,38 @@ def test_a_batch_shows_the_events_of_a_key(tape):
     assert len(whole[0]["events"]) == 2
     of_key = lines(run(tape, LIVE.name, "--from", "beginning", "--no-follow", "--key", "Mint0"))
     assert [event["mint"] for event in of_key[0]["events"]] == ["Mint0"]
+
+
+def test_a_key_finds_what_is_of_it_in_every_list_and_in_gaps(tape, broker):
+    wallet, other, account = (base58.encode(bytes([number] * 32)) for number in (1, 2, 3))
+    slot = tape_pb2.SlotBatch(slot=7)
+    for owner in (wallet, other):
+        slot.balances.add(owner=owner, amount_raw=5)
+        slot.movements.add(wallet=owner)
+    accounts = tape_pb2.SlotBatch(slot=7)
+    for name in (account, other):
+        accounts.accounts.add(address=base58.decode(name))
+    gap = tape_pb2.SlotGap(first_slot=70_000_001, last_slot=70_000_003)
+    producer = Producer(client.confluent_producer(broker.settings) | {"on_delivery": delivered})
+    for topic, key, message in (
+        (SETTLED_BY_WALLET, wallet, slot),
+        (SETTLED_ACCOUNTS, account, accounts),
+        (GAPS, "70000001", gap),
+    ):
+        partition = topic.partition(key)
+        producer.produce(topic.name, message.SerializeToString(), partition=partition)
+    assert producer.flush(60) == 0
+
+    def found(topic: Topic, key: str) -> list[dict]:
+        return lines(run(tape, topic.name, "--from", "beginning", "--no-follow", "--key", key))
+
+    [of_wallet] = found(SETTLED_BY_WALLET, wallet)
+    assert [each["owner"] for each in of_wallet["balances"]] == [wallet]
+    assert [each["wallet"] for each in of_wallet["movements"]] == [wallet]
+    [of_account] = found(SETTLED_ACCOUNTS, account)
+    assert [each["address"] for each in of_account["accounts"]] == [account]
+    assert [each["last_slot"] for each in found(GAPS, "70000002")] == [70_000_003]
+    assert found(GAPS, "70000004") == []
 
 
 def test_a_record_that_cannot_be_read_is_reported_and_the_rest_goes_on(tape):
