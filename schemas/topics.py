@@ -158,5 +158,13 @@ SETTLED: Final = (SETTLED_BY_MINT, SETTLED_BY_WALLET)
 
 
 def by_name() -> dict[str, Topic]:
-    """Return all topics by their names on the broker."""
-    return {topic.name: topic for topic in ALL}
+    """Return all topics by their names on the broker, settled lanes of every count.
+
+    By its first name a settled lane is that of the process's count, which may not be known yet.
+    """
+    known = {topic.first_name: topic for topic in ALL}
+    for count in SETTLED_COUNTS[1:]:
+        for lane in SETTLED:
+            of_count = lane.with_partitions(count)
+            known[of_count.name] = of_count
+    return known

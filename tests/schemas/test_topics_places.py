@@ -53,7 +53,8 @@ def test_a_process_has_one_count():
     assert mint_tags()[3] == "{m19}"
     assert wallet_tag("abc") == f"{{w{16 + SETTLED_BY_WALLET.partition('abc')}}}"
     assert SWAPS.partitions == 8
-    assert by_name()["tape-settled-by-mint-16"] is SETTLED_BY_MINT
+    assert by_name()["tape-settled-by-mint"] is SETTLED_BY_MINT
+    assert by_name()["tape-settled-by-mint-16"].name == SETTLED_BY_MINT.name
     old = SETTLED_BY_MINT.with_partitions(8)
     assert places_ever(SETTLED_BY_MINT, "abc") == (
         old.place_of("abc"),

@@ -6,7 +6,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from infra.kafka.tail import Start, StartType, tail
+from infra.kafka.tail import Start, StartType, TopicType, tail
+from schemas.topics import SETTLED_BY_MINT, Topic
 
 
 def start(text: str) -> Start:
@@ -31,6 +32,17 @@ def test_ago(text, ago_ms):
 def test_what_is_no_point(text):
     with pytest.raises(click.BadParameter, match="is none of: now"):
         start(text)
+
+
+def test_settled_lanes_have_the_names_that_the_broker_knows():
+    def topic(name: str) -> Topic:
+        return TopicType().convert(name, None, None)
+
+    raised = topic("tape-settled-by-mint-16")
+    assert (raised.name, raised.partitions) == ("tape-settled-by-mint-16", 16)
+    assert topic("tape-settled-by-mint") is SETTLED_BY_MINT, "of whatever count there is"
+    with pytest.raises(click.BadParameter, match="no topic"):
+        topic("solana-dex-swaps-16")
 
 
 def test_help_lists_the_topics():
