@@ -121,7 +121,9 @@ class SolState(MintState):
         sent = self.sent
         if sol_usd is None or not self.at_ms:
             return None
-        if sent is not None and (sent.price_usd == sol_usd or self.at_ms < sent.time_ms):
+        if sent is not None and (
+            sent.price_usd == sol_usd or self.at_ms < sent.time_ms or self.at_slot < sent.slot
+        ):
             return None
         return LastPrice(1.0, sol_usd, self.at_ms, self.at_slot, "")
 
@@ -174,7 +176,8 @@ class Prices:
         """Publish what SOL is worth, as of a swap; SOL is loaded as a mint is."""
         state = self._mints[WSOL]
         assert isinstance(state, SolState)
-        state.at_ms, state.at_slot = swap.block_time_ms, swap.slot
+        state.at_ms = max(state.at_ms, swap.block_time_ms)
+        state.at_slot = max(state.at_slot, swap.slot)
         if state.news(self._sol_usd):
             self._conflation.changed(WSOL, receipt)
 

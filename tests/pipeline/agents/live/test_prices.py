@@ -122,6 +122,8 @@ def test_sol_is_news_when_the_reference_moves_and_is_not_older():
     assert sol.news(151.0)
     sol.at_ms -= 1
     assert sol.news(151.0) is None
+    sol.at_ms, sol.at_slot = NOW_MS + 1, 8
+    assert sol.news(151.0) is None
 
 
 @pytest.fixture
@@ -201,10 +203,10 @@ async def test_prices_are_published_in_the_order_they_were_sent_in(monkeypatch):
     assert board.prices._mints["m"].last.time_ms == NOW_MS + 3
 
 
-def swap(pool="pool", lamports=10**9, depth=10**12):
+def swap(pool="pool", lamports=10**9, depth=10**12, slot=1, time_ms=NOW_MS):
     return swap_from_proto(
         tape_pb2.Swap(
-            mint="m", pool=pool, side=tape_pb2.BUY, slot=1, block_time_ms=NOW_MS,
+            mint="m", pool=pool, side=tape_pb2.BUY, slot=slot, block_time_ms=time_ms,
             amount_raw=10**9, decimals=6, quote_mint=WSOL, quote_amount_raw=lamports,
             quote_decimals=9, sol_value_lamports=lamports, quote_reserve_raw=depth,
         )
@@ -222,6 +224,24 @@ async def test_a_trade_at_the_same_price_is_published_when_sol_has_moved(monkeyp
         await board.prices.publish()
     assert [u.price_usd for u in board.sent] == [pytest.approx(0.15), pytest.approx(0.151)]
     assert len({update.price_sol for update in board.sent}) == 1
+
+
+async def test_a_late_swap_takes_sol_back_neither_in_slot_nor_in_time(monkeypatch):
+    monkeypatch.setattr(conflation, "EVERY_S", 0.0)
+    board = Board(None)
+    await board.prices.load([WSOL])
+    for sol_usd, slot, time_ms in (
+        (150.0, 9, NOW_MS),
+        (151.0, 8, NOW_MS + 1),  # another transaction of an earlier slot
+        (152.0, 10, NOW_MS - 1),  # fetched later: dated by its block
+        (153.0, 11, NOW_MS + 2),
+    ):
+        board.prices.set_sol_usd(sol_usd, Receipt(lambda: None))
+        board.prices.reference(swap(slot=slot, time_ms=time_ms), Receipt(lambda: None))
+        await board.prices.publish()
+    assert [(u.price_usd, u.slot, u.timestamp - NOW_MS) for u in board.sent] == [
+        (150.0, 9, 0), (151.0, 9, 1), (152.0, 10, 1), (153.0, 11, 2),
+    ]  # fmt: skip
 
 
 async def test_prices_wait_until_sol_has_one_and_hold_no_batch_up(monkeypatch):
