@@ -199,7 +199,8 @@ class Replay:
             except ValueError:
                 pages.hole = "dropped"
             else:
-                pages.epochs.add(entry.epoch)
+                # Several write a stream in turn: the trending list's has an epoch of each.
+                pages.epochs = {entry.epoch} | self._source.epochs_until(stream, since)
                 end = pieces(walk.channel, pages.anchor, entry)[-1].end
             # What Redis lost and we handed on, a client of before has had.
             last = self._source.last(stream) or _BEFORE_ALL

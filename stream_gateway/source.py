@@ -62,7 +62,7 @@ class _Cursor:
     entry_id: str = NOTHING
     last: Place | None = None  # the last event
     handed_on: deque[str] = field(default_factory=lambda: deque(maxlen=HANDED_ON))
-    epochs: deque[str] = field(default_factory=lambda: deque(maxlen=EPOCHS))  # seen last
+    epochs: dict[str, Place] = field(default_factory=dict)  # the last ones, where each was first
     hole: Reason | None = None  # in front of what comes next
 
     def at(self, entry_id: str) -> None:
@@ -70,7 +70,7 @@ class _Cursor:
         self.entry_id = entry_id
         self.handed_on.append(entry_id)
 
-    def sees(self, epoch: str) -> bool:
+    def sees(self, epoch: str, at: Place) -> bool:
         """Take note of an entry's epoch; return whether something may be missing before it.
 
         Another writer's entries may have the epoch before, for once: that is no hole.
@@ -78,7 +78,9 @@ class _Cursor:
         if not epoch or epoch in self.epochs:  # none: written before there was one
             return False
         is_new = bool(self.epochs)
-        self.epochs.append(epoch)
+        self.epochs[epoch] = at
+        if len(self.epochs) > EPOCHS:
+            del self.epochs[next(iter(self.epochs))]
         return is_new
 
 
@@ -116,6 +118,10 @@ class Source:
     def last(self, stream: str) -> Place | None:
         """Return where the last event of a stream is that was handed on."""
         return self._cursors[stream].last
+
+    def epochs_until(self, stream: str, place: Place) -> set[str]:
+        """Return epochs that a stream had up to a place: more of theirs after it are no hole."""
+        return {epoch for epoch, at in self._cursors[stream].epochs.items() if at <= place}
 
     async def reached(self, stream: str, place: Place, within_s: float) -> bool:
         """Wait until an event, or one after it, was handed on; False where it was not in time."""
@@ -257,7 +263,7 @@ class Source:
             return
         EVENTS.labels(channel.channel).inc(len(entry.events))
         first = Place.in_entry(entry_id, 0)
-        if cursor.sees(entry.epoch):
+        if cursor.sees(entry.epoch, first):
             cursor.hole = "epoch"
         if cursor.last is not None and first <= cursor.last:
             # Redis was lost and goes on by another clock: ids of before say nothing any more.

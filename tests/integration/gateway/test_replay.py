@@ -159,6 +159,17 @@ async def test_another_epoch_is_a_gap_in_its_place(store, reader):
     assert (await reader.caught_up(before)).story == [4]
 
 
+async def test_writers_that_take_turns_are_no_gap(store, reader):
+    await reader.start()
+    for number, epoch in enumerate(("e1/a", "e1/b", "e1/a")):
+        since = f"{await store.add(number, epoch=epoch)}-0"
+    await store.add(3, epoch="e1/b")
+    await store.add(4, epoch="e1/c")
+    last = await store.add(5, epoch="e1/a")
+    await until(lambda: reader.source.position[SWAPS.stream] == last)
+    assert (await reader.caught_up(since)).story == [3, "epoch", 4, 5], "c has begun since"
+
+
 async def test_an_entry_that_is_none_is_a_gap_in_its_place(store, reader):
     since = f"{await store.add(1)}-0"
     await store.client.xadd(SWAPS.stream, {"x": "y"})
