@@ -53,6 +53,10 @@ _SUPPLY: Final = frozenset(_MINT_TO + _BURN)
 _INITIALIZE_ACCOUNT_2: Final = 16
 _INITIALIZE_ACCOUNT_3: Final = 18
 _SET_OWNER: Final = b"\x06\x02\x01"  # SetAuthority: of the account's owner, to one that follows
+_NAMING_AN_OWNER: Final = frozenset(
+    bytes([tag])
+    for tag in (_INITIALIZE_ACCOUNT, _INITIALIZE_ACCOUNT_2, _INITIALIZE_ACCOUNT_3, _SET_OWNER[0])
+)
 _TRANSFER_FEE_EXTENSION: Final = 26
 _TRANSFER_CHECKED_WITH_FEE: Final = 1
 _SYSTEM_TRANSFER: Final = b"\x02\x00\x00\x00"
@@ -345,14 +349,13 @@ class Transaction:
     def _new_owners(self) -> dict[int, list[tuple[int, bytes]]]:
         """Positions at which token accounts were opened or handed over, with the owners then."""
         found: dict[int, list[tuple[int, bytes]]] = {}
-        for position, data in enumerate(self.data):
+        naming = [at for at, data in enumerate(self.data) if data[:1] in _NAMING_AN_OWNER]
+        for position in naming:
+            if self.program(position) not in _TOKEN_PROGRAMS:
+                continue
+            data = self.data[position]
             owner = self._opened_for(position)
-            if (
-                owner is None
-                and data[:3] == _SET_OWNER
-                and len(data) >= 35
-                and self.program(position) in _TOKEN_PROGRAMS
-            ):
+            if owner is None and data[:3] == _SET_OWNER and len(data) >= 35:
                 owner = data[3:35]
             if owner is not None and self.accounts[position]:
                 found.setdefault(self.accounts[position][ACCOUNT], []).append((position, owner))
