@@ -42,6 +42,7 @@ from schemas.times import DAY_S, HOUR_S
 from schemas.topics import (
     GAPS,
     LIVE,
+    SETTLED,
     SETTLED_ACCOUNTS,
     SETTLED_BY_MINT,
     SETTLED_BY_WALLET,
@@ -59,8 +60,10 @@ TIMEOUT_S: Final = 6.0
 READY_TIMEOUT_S: Final = 1.0
 ROLES: Final = {
     "ingest": "publishes",
+    "ingest_accounts": "publishes",
     "agents": "caught up",
     "books": "caught up",
+    "watch": "watches",
     "api": "serves",
     "gateway": "serves",
 }
@@ -177,7 +180,7 @@ async def _kafka(settings: Settings) -> str:
 async def _look(settings: Settings, there: set[str]) -> Look:
     look = Look(time.monotonic())
     if "kafka" in there:
-        lanes = (SETTLED_BY_MINT, SETTLED_BY_WALLET)
+        lanes = (*SETTLED, SETTLED_ACCOUNTS)
         await asyncio.gather(
             _read_live_ends(settings, look), *(_read_ends(settings, topic, look) for topic in lanes)
         )
@@ -259,16 +262,22 @@ async def _gaps(settings: Settings) -> int | None:
 
 
 def _lanes(first: Look, second: Look, now_ms: float) -> dict[str, Any] | None:
-    """Return how far ingest has settled: what all partitions have."""
-    if not second.ends:
+    """Return how far ingest has settled: what all partitions of its lanes have."""
+    ends = _ends_of_ingest(second)
+    if not ends:
         return None
-    least = min(second.ends.values(), key=lambda place: place.slot)
-    before = min((place.slot for place in first.ends.values()), default=least.slot)
+    least = min(ends, key=lambda place: place.slot)
+    before = min((place.slot for place in _ends_of_ingest(first)), default=least.slot)
     return {
         "slot": least.slot,
         "age_s": _age_s(least, now_ms),
         "slots_per_s": round((least.slot - before) / (second.at_s - first.at_s), 2),
     }
+
+
+def _ends_of_ingest(look: Look) -> list[Place]:
+    """Return the ends of what `soltape ingest` writes; accounts have an ingest of their own."""
+    return [end for (name, _), end in look.ends.items() if name != SETTLED_ACCOUNTS.name]
 
 
 def _group(
@@ -386,7 +395,7 @@ def _show(report: dict[str, Any]) -> None:
             click.echo(_row(f"  {one['partition']}", one, "batch"))
     click.echo()
     for role, said in report["processes"].items():
-        click.echo(f"{role:10}{_readiness(role, said)}")
+        click.echo(f"{role:16}{_readiness(role, said)}")
     click.echo(_gaps_said(report["gaps"]))
     if ingest is not None and ingest["age_s"] > STILL_S:
         click.echo(

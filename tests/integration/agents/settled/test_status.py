@@ -10,8 +10,8 @@ from infra.kafka import topics
 from infra.local.process import free_port
 from infra.settings import Settings
 from schemas import redis_keys
-from schemas.proto.tape_pb2 import LiveBatch
-from schemas.topics import ALL, LIVE
+from schemas.proto.tape_pb2 import LiveBatch, SlotBatch
+from schemas.topics import ALL, LIVE, SETTLED, SETTLED_ACCOUNTS
 
 
 def status(settings, folder, *options):
@@ -72,6 +72,28 @@ async def test_a_group_that_is_behind_is_reported_by_partition(lane, workers, tm
         "3-7",
     ]
     assert "has not begun" in table
+
+
+async def test_accounts_are_behind_the_end_of_their_own_lane(lane, workers, tmp_path, broker):
+    await topics.create(broker.settings, ALL)
+    lane.send(10)
+    end = lane.slot - 4  # their ingest is a process of its own
+    batch = SlotBatch(slot=end, block_time_ms=end * 400).SerializeToString()
+    for partition in range(SETTLED_ACCOUNTS.partitions):
+        lane.producer.produce(SETTLED_ACCOUNTS.name, batch, None, partition)
+        tag = redis_keys.tag_of_partition(SETTLED_ACCOUNTS, partition)
+        key = redis_keys.WATERMARK.make(tag=tag, group="accounts")
+        values = {"slot": end - (3 if partition == 5 else 0), "time_ms": 1000, "at_ms": 1000}
+        await workers.redis.hset(key, mapping=values)
+    lane.producer.flush()
+    report = json.loads(status(workers.settings, tmp_path, "--json").stdout)
+    accounts = report["groups"]["accounts"]
+    assert accounts["lag_slots"] == 3
+    assert [one["lag_slots"] for one in accounts["partitions"]] == [0, 0, 0, 0, 0, 3, 0, 0]
+    ends = [await topics.last_records(broker.settings, each) for each in SETTLED]
+    slots = [SlotBatch.FromString(each.value).slot for found in ends for each in found.values()]
+    assert report["ingest"]["slot"] == min(slots), "of the lanes that `soltape ingest` writes"
+    assert {"ingest_accounts", "watch"} <= {*report["processes"]}
 
 
 async def test_live_is_reported_by_partition_in_batches(lane, workers, tmp_path, broker):
