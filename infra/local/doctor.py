@@ -26,6 +26,17 @@ from infra.telemetry import host_of
 TIMEOUT_S: Final = 6.0
 _FREE_DISK_BYTES: Final = 2 * 1024**3
 _METHOD_NOT_FOUND: Final = -32601  # JSON-RPC
+# What serves metrics, by the name of its port's setting: the command that runs it.
+_COMMANDS: Final = {
+    "ingest": "ingest",
+    "ingest_accounts": "ingest accounts",
+    "agents": "agents",
+    "books": "agents pnl market store accounts",
+    "chain": "chain",
+    "watch": "watch",
+    "api": "api",
+    "gateway": "gateway",
+}
 
 
 class Unwell(Exception):
@@ -108,8 +119,8 @@ def checks(settings: Settings) -> list[Check]:
         Check("geyser", partial(_geyser, settings)),
         Check("rpc", partial(_rpc, settings)),
         *(
-            Check(f"{role} metrics", partial(_metrics, settings, role))
-            for role in ("ingest", "agents", "books", "chain", "api", "gateway")
+            Check(f"{role.replace('_', ' ')} metrics", partial(_metrics, settings, role))
+            for role in _COMMANDS
         ),
     ]
 
@@ -270,7 +281,7 @@ async def _metrics(settings: Settings, role: str) -> str:
         if not await _serves_metrics(host, port):
             raise Unwell(str(error)) from None
         return f"{host}:{port} serves /metrics"
-    return f"{host}:{port} is free: `soltape {role}` does not run"
+    return f"{host}:{port} is free: `soltape {_COMMANDS[role]}` does not run"
 
 
 async def _serves_metrics(host: str, port: int) -> bool:

@@ -9,6 +9,7 @@ import pytest
 from aiohttp import web
 from click.testing import CliRunner
 
+from infra.cli import cli
 from infra.local import doctor
 from infra.local.process import free_port
 from infra.settings import Settings
@@ -194,6 +195,15 @@ async def test_a_metrics_port_held_by_a_stranger_fails_and_a_free_one_does_not()
         assert f"port {port}" in found.text
         assert "METRICS_PORT_INGEST" in found.text
     assert (await finding("ingest metrics", metrics_port_ingest=free_port())).well
+
+
+async def test_every_process_with_metrics_is_named_by_its_command():
+    ports = [each for each in Settings.model_fields if each.startswith("metrics_port_")]
+    for port in ports:
+        role = port.removeprefix("metrics_port_")
+        found = await finding(f"{role.replace('_', ' ')} metrics", **{port: free_port()})
+        command = found.text.split("`soltape ")[1].split("`")[0]
+        assert CliRunner().invoke(cli, [*command.split(), "--help"]).exit_code == 0
 
 
 async def test_a_data_folder_that_cannot_be_made_names_its_setting(tmp_path):
