@@ -123,6 +123,23 @@ test("several answers are one, and a part of a sum does not pass for all", () =>
   assert.equal(together([{ ...none, protocols: [{ protocol: "p02", name: "two" }], positions: [{ protocol: "p02", value_usd: 1, assets: [{}] }] }]).positions[0].name, "two");
 });
 
+test("what is missing is said once, of all protocols by their names", () => {
+  const lost = (protocol, account) => ({ protocol, account, detail: "slots before 7 were lost" });
+  const all = together([
+    {
+      ...answer,
+      protocols: [{ protocol: "p01", name: "kamino" }, { protocol: "p02", name: "marginfi" }],
+      positions: [],
+      value_usd: null,
+      is_complete: false,
+      errors: [lost("p01", "A"), lost("p02", "B"), lost("p02", "C"), { protocol: null, account: "D", detail: "not read" }],
+      pending: [{ protocol: "p01" }, { protocol: "p06" }],
+    },
+  ]);
+  const said = "As of slot 5,000. Kamino, marginfi: slots before 7 were lost. An account: not read. Not read here: Kamino, p06.";
+  assert.equal(completenessWords(all).words, said);
+});
+
 test("positions in markets that are not verified make no sum unknown, and are counted", () => {
   const of = (value, ...verified) => ({
     ...answer,

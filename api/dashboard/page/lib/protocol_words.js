@@ -160,12 +160,13 @@ export function unverifiedWords(positions) {
 }
 
 /**
- * Several answers as one, positions most valuable first and with their protocol's `name`. The sum
+ * Several answers as one, positions most valuable first, all with their protocol's `name`. The sum
  * is null where a part is not known: a part would pass for all.
  */
 export function together(answers) {
   const names = new Map(answers.flatMap(({ protocols, protocol, name }) => (protocols ?? [{ protocol, name }]).map((each) => [each.protocol, each.name])));
-  const positions = answers.flatMap((each) => each.positions).map((row) => ({ ...row, name: names.get(row.protocol) ?? row.protocol }));
+  const withName = (row) => ({ ...row, name: names.get(row.protocol) ?? row.protocol });
+  const positions = answers.flatMap((each) => each.positions).map(withName);
   const add = (pick) => answers.reduce((sum, each) => sum + pick(each), 0);
   const worths = answers.filter((each) => isLacking(each) || each.positions.some(hasWorth)).map((each) => each.value_usd);
   return {
@@ -174,8 +175,8 @@ export function together(answers) {
     value_usd: worths.length === 0 || worths.includes(null) ? null : worths.reduce((sum, each) => sum + each, 0),
     is_complete: answers.every((each) => each.is_complete),
     // Routes of one protocol name its errors each.
-    errors: [...new Map(answers.flatMap((each) => each.errors).map((each) => [`${each.protocol} ${each.account} ${each.detail}`, each])).values()],
-    pending: answers.flatMap((each) => each.pending ?? []),
+    errors: [...new Map(answers.flatMap((each) => each.errors).map((each) => [`${each.protocol} ${each.account} ${each.detail}`, withName(each)])).values()],
+    pending: answers.flatMap((each) => each.pending ?? []).map(withName),
     unpriced: add((each) => each.unpriced),
     coverage: { known_accounts: add((each) => each.coverage.known_accounts), read_accounts: add((each) => each.coverage.read_accounts) },
   };
@@ -206,15 +207,22 @@ export function amountWords({ amount: quantity, amount_raw: raw }) {
   return raw === null ? "an unknown amount of" : `${raw} raw`;
 }
 
+function affectedWords({ name, protocol, account }) {
+  if (protocol !== null) return protocolWords(name ?? protocol);
+  return account === null ? "Several protocols" : "An account";
+}
+
 /** How complete an aggregate is: `{text, tone, words}`. */
 export function completenessWords(answer) {
   const { as_of_slot: slot, is_complete: isComplete, errors, pending, unpriced, coverage } = answer;
-  const notes = errors.map((error) => `${error.protocol ?? (error.account === null ? "Several protocols" : "An account")}: ${error.detail}.`);
+  const affected = new Map(); // detail -> who it is about
+  for (const error of errors) affected.set(error.detail, (affected.get(error.detail) ?? new Set()).add(affectedWords(error)));
+  const notes = [...affected].map(([detail, who]) => `${[...who].join(", ")}: ${detail}.`);
   if (coverage.read_accounts < coverage.known_accounts) {
     notes.push(`${count(coverage.read_accounts)} of ${count(coverage.known_accounts)} accounts were read.`);
   }
   if (pending.length > 0) {
-    const names = [...new Set(pending.map((each) => each.protocol))].join(", ");
+    const names = [...new Set(pending.map(({ name, protocol }) => protocolWords(name ?? protocol)))].join(", ");
     notes.push(`Not read here: ${names}.`);
   }
   if (unpriced > 0) notes.push(`Assets without a worth: ${count(unpriced)}.`);
