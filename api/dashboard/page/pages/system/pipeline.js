@@ -8,6 +8,7 @@ const KEEPS = {
   pnl: "books of wallets",
   market: "markets of tokens",
   store: "rows of ClickHouse",
+  accounts: "accounts of the chain",
 };
 const LOOKS = { ok: "good", degraded: "warn", unavailable: "bad" };
 
