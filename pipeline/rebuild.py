@@ -18,7 +18,8 @@ from google.protobuf.message import DecodeError
 from redis.asyncio import Redis
 
 from infra.bench import progress
-from infra.clickhouse.client import ClickHouseError
+from infra.clickhouse.client import ClickHouseError, ClickHouseUnavailable
+from infra.clickhouse.client import check as reach_clickhouse
 from infra.clickhouse.client import connect as connect_clickhouse
 from infra.clickhouse.migrations import MigrationError, migrate
 from infra.kafka.client import KafkaUnreachable
@@ -63,6 +64,7 @@ from schemas.topics import (
 )
 
 UNTIL_S: Final = 600  # an answer of ClickHouse
+REACHED_WITHIN_S: Final = 10.0
 AT_REST_S: Final = 15.0
 ADDRESSES_AT_ONCE: Final = 1_000
 _HISTORY: Final = (POSITIONS, WALLET_DAYS, LOT_MATCHES)
@@ -164,8 +166,9 @@ def rebuild(
             )
         )
     except (
-        *(CannotRebuild, PartitionsWrong, ClickHouseError, MigrationError, RedisError),
-        *(KafkaUnreachable, KafkaError, TopicsWrong, RowsRefused, TimeoutError, OSError),
+        *(CannotRebuild, PartitionsWrong, ClickHouseUnavailable, ClickHouseError, MigrationError),
+        *(RedisError, KafkaUnreachable, KafkaError, TopicsWrong, RowsRefused),
+        *(TimeoutError, OSError),
     ) as error:
         click.echo(f"soltape: not rebuilt: {error or type(error).__name__}", err=True)
         sys.exit(1)
@@ -180,6 +183,7 @@ async def _rebuild(
     from_log: bool,
     accept_loss: bool,
 ) -> None:
+    await reach_clickhouse(settings, REACHED_WITHIN_S)
     await asyncio.to_thread(migrate, settings)
     found = await settled_partitions(settings)
     if found and (why := why_wrong(found, f"the tape on {settings.kafka_bootstrap}")):

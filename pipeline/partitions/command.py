@@ -13,7 +13,7 @@ from aiokafka.errors import KafkaError
 from confluent_kafka import KafkaException
 
 from infra.bench import progress
-from infra.clickhouse.client import ClickHouseError, connect
+from infra.clickhouse.client import ClickHouseError, ClickHouseUnavailable, check, connect
 from infra.clickhouse.migrations import MigrationError, migrate
 from infra.kafka import topics
 from infra.kafka.client import KafkaUnreachable
@@ -32,10 +32,11 @@ from schemas.codec import CodecError
 from schemas.topics import SETTLED_COUNTS
 
 UNTIL_S: Final = 3_600  # an answer of ClickHouse: it rewrites parts
+REACHED_WITHIN_S: Final = 10.0
 _FAILURES: Final = (
     *(CannotRaise, LanesNotReady, CannotSplit, PublishFailed, RowsRefused, CodecError),
-    *(ClickHouseError, MigrationError, RedisError, KafkaUnreachable, KafkaError, TopicsWrong),
-    *(KafkaException, FolderInUse, TimeoutError, OSError),
+    *(ClickHouseUnavailable, ClickHouseError, MigrationError, RedisError, KafkaUnreachable),
+    *(KafkaError, TopicsWrong, KafkaException, FolderInUse, TimeoutError, OSError),
 )
 
 
@@ -93,6 +94,7 @@ def raise_(count: str, dry_run: bool) -> None:
 
 
 async def _raise(settings: Settings, count: int, *, dry_run: bool) -> None:
+    await check(settings, REACHED_WITHIN_S)
     if not dry_run:
         await asyncio.to_thread(migrate, settings)
     async with _stores(settings) as stores:
