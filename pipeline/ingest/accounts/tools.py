@@ -44,6 +44,7 @@ from schemas.redis_keys import (
 from schemas.solana.addresses import NoAddress, check, key, text
 
 LOOK_S: Final = 0.5
+TRIES: Final = 3
 NO_RPC: Final = "RPC_ENDPOINT is not set: it is what accounts are asked of"
 
 _ALL: Final = tuple(kind for of_program in KINDS.values() for kind in of_program)
@@ -193,6 +194,8 @@ async def _record(settings: Settings, file: Path, programs: tuple[str, ...]) -> 
     total = 0
     async with solana_rpc.session() as session:
         rpc = AccountsRpc(session, settings.rpc_endpoint, pace)
+        # From here on outages are waited for without an end: is it a node at all?
+        await rpc.bounded(TRIES).multiple([key(programs[0])], 0)
         with recording(file) as writer:
             for program in programs:
                 slots = []
@@ -282,7 +285,7 @@ def _run(work: Coroutine[Any, Any, None]) -> None:
         sys.exit(130)
     except RedisError as error:
         raise click.ClickException(f"REDIS_URL: {error}") from None
-    except (solana_rpc.RpcRefused, BadAnswer) as error:
+    except (solana_rpc.NotNow, solana_rpc.RpcRefused, BadAnswer) as error:
         raise click.ClickException(f"RPC_ENDPOINT: {error}") from None
     except OSError as error:
         raise click.ClickException(str(error)) from None

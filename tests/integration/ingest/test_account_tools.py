@@ -16,6 +16,7 @@ import pytest
 import zstandard
 from redis.asyncio import Redis
 
+from infra.local.process import free_port
 from infra.settings import Settings
 from infra.solana_rpc import client as solana_rpc
 from pipeline.ingest.accounts.asked import AnswerQueue
@@ -157,6 +158,16 @@ async def test_a_recording_has_all_accounts_of_its_programs(tmp_path):
     cut.write_bytes(b"something else")
     with pytest.raises(BadRecording, match="no recording of accounts"):
         list(read_recording(cut))
+
+
+async def test_a_recording_where_no_node_answers_ends_and_says_so(tmp_path):
+    url = f"http://127.0.0.1:{free_port()}"
+    file = tmp_path / "accounts.zst"
+    process = soltape(["record", str(file)], {"RPC_ENDPOINT": url}, tmp_path)
+    _, said = await asyncio.to_thread(process.communicate, timeout=120)
+    assert process.returncode == 1
+    assert f"Error: RPC_ENDPOINT: getMultipleAccounts: {url}: " in said
+    assert not file.exists()
 
 
 async def test_count_shows_kinds_and_ends_by_ctrl_c(tmp_path):
