@@ -110,6 +110,14 @@ def test_paths_are_grouped_by_what_a_user_wants(document):
     assert order == [tag["name"] for tag in document["tags"]]  # none is empty, none comes twice
 
 
+def test_the_guide_names_every_path_that_needs_no_key(document):
+    guide = document["info"]["description"]
+    named = guide.partition("Without a key only")[2].partition("every other path")[0]
+    for path, operations in document["paths"].items():
+        if any(operation.get("security") == [] for operation in operations.values()):
+            assert f"`{path}`" in named
+
+
 def test_the_guide_says_what_every_caller_needs(document):
     for heading in ("Keys", "Credits and rate", "Errors", "Pages", "Freshness", "Nulls and gaps"):
         assert f"\n## {heading}\n" in document["info"]["description"]
