@@ -398,10 +398,11 @@ def _show(report: dict[str, Any]) -> None:
         click.echo(f"{role:16}{_readiness(role, said)}")
     click.echo(_gaps_said(report["gaps"]))
     if ingest is not None and ingest["age_s"] > STILL_S:
+        what = "is late, and goes on" if ingest["slots_per_s"] else "has stopped"
         click.echo(
             click.style(
                 f"the last settled slot is {_duration(ingest['age_s'])} old: "
-                "ingest or the chain has stopped",
+                f"ingest or the chain {what}",
                 fg="yellow",
             )
         )
