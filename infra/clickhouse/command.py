@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import click
 
 from infra.clickhouse.embedded import EngineNotOpened, run
+from infra.local import tape
 from infra.local.folder_lock import FolderInUse
 from infra.local.process import PortInUse
 from infra.settings import load
@@ -140,6 +141,8 @@ def restore(folder: Path) -> None:
     from infra.clickhouse import backups
 
     _at_rest(backups.read, folder)
+    # Were a local chain here last, the next start would empty what was restored.
+    tape.forget(load().soltape_data)
     click.echo(
         f"{folder}: restored. Before agents start: soltape rebuild --from-checkpoint, which takes "
         "Redis back to it"

@@ -24,7 +24,7 @@ from infra.chain import demo_wallets
 from infra.clickhouse import embedded as clickhouse
 from infra.kafka import apache, embedded, rights, topics
 from infra.kafka.client import KafkaUnreachable, as_admin
-from infra.local import facilitator, folder_lock, identity, passwords
+from infra.local import facilitator, folder_lock, identity, passwords, tape
 from infra.local.process import (
     NotReady,
     PortInUse,
@@ -35,7 +35,7 @@ from infra.local.process import (
 )
 from infra.local.running import DEMO_KEY
 from infra.redis import embedded as redis
-from infra.settings import EVERYWHERE, LOOPBACK, Settings
+from infra.settings import EVERYWHERE, LOOPBACK, Settings, SettingsError
 from infra.telemetry import host_of
 from schemas.solana.addresses import text
 
@@ -107,6 +107,7 @@ class Stack:
     parts: list[Part] = field(default_factory=list)
     elsewhere: dict[str, str] = field(default_factory=dict)  # systems of the user: name, address
     notes: list[str] = field(default_factory=list)
+    begins_tape: bool = False  # what is started here keeps nothing of the last tape
     plays_once: bool = False  # the chain is a recording that ends
     # Settings by which the parts log in to the systems that are started here.
     logins: list[str] = field(default_factory=list)
@@ -183,8 +184,9 @@ def plan(settings: Settings, wishes: Wishes) -> Stack:
     FolderInUse where another process works in a folder that would begin anew.
     """
     stack = Stack(settings, frozenset(settings.model_fields_set), stores_only=wishes.stores_only)
+    _tape(stack, wishes)
     _kafka(stack, wishes)
-    _clickhouse(stack, wishes)
+    _clickhouse(stack)
     _redis(stack, wishes)
     if wishes.stores_only:
         return stack
@@ -194,17 +196,65 @@ def plan(settings: Settings, wishes: Wishes) -> Stack:
     _gateway(stack)  # before the API, which says where it is
     _api(stack)
     _identity(stack)
-    if stack.keeps_tape_elsewhere and not _chain_is_elsewhere(stack, wishes):
+    if stack.keeps_tape_elsewhere and (stack.begins_tape or not _chain_is_elsewhere(stack, wishes)):
         yours = ", ".join(stack.keeps_tape_elsewhere)
         stack.notes.append(
-            f"{yours}: yours, not emptied here. A local chain starts a new tape: use empty "
-            "systems, or two tapes mix"
+            f"{yours}: yours, not emptied here. A new tape begins: use empty systems, or two tapes "
+            "mix"
         )
     return stack
 
 
+def _tape(stack: Stack, wishes: Wishes) -> None:
+    """Decide whether the stores here begin empty: the tape of a local chain always ends."""
+    is_here = not (
+        _kafka_is_elsewhere(stack, wishes)
+        and _is_set(stack, "clickhouse_url")
+        and _is_set(stack, "redis_url")
+    )
+    if wishes.stores_only or not is_here:
+        return
+    data = stack.settings.soltape_data
+    try:
+        kept = tape.owner(data)
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{data / tape.FILE} cannot be read: {error}") from None
+    is_local = not _chain_is_elsewhere(stack, wishes)
+    if is_local and kept not in (None, tape.LOCAL):
+        raise SettingsError(
+            f"SOLTAPE_DATA={str(data)!r}: it keeps the tape of {kept}, which a local chain would "
+            "empty. Set GEYSER_ENDPOINT to continue that tape, or SOLTAPE_DATA to another folder; "
+            f"to have it emptied, delete {data / tape.FILE}"
+        )
+    stack.begins_tape = is_local or kept == tape.LOCAL
+    if not is_local and stack.begins_tape:
+        stack.notes.append(
+            "the stores here kept the tape of a local chain and are emptied; API keys stay"
+        )
+    else:
+        _note_tape(stack, wishes)
+
+
+def _note_tape(stack: Stack, wishes: Wishes) -> None:
+    """Note whose tape the stores here keep from now on; raises SettingsError."""
+    data = stack.settings.soltape_data
+    owner = _chain_address(stack) if _chain_is_elsewhere(stack, wishes) else tape.LOCAL
+    try:
+        tape.note(data, owner)
+    except OSError as error:
+        raise SettingsError(f"{data / tape.FILE} cannot be written: {error}") from None
+
+
+def _chain_address(stack: Stack) -> str:
+    return host_of(stack.settings.geyser_endpoint)
+
+
+def _kafka_is_elsewhere(stack: Stack, wishes: Wishes) -> bool:
+    return wishes.broker is None and _is_set(stack, "kafka_bootstrap")
+
+
 def _kafka(stack: Stack, wishes: Wishes) -> None:
-    if wishes.broker is None and _is_set(stack, "kafka_bootstrap"):
+    if _kafka_is_elsewhere(stack, wishes):
         stack.elsewhere["kafka"] = stack.settings.kafka_bootstrap
         return
     port = _listen(stack, "kafka", "kafka_bootstrap", KAFKA_PORT)
@@ -221,7 +271,7 @@ def _kafka(stack: Stack, wishes: Wishes) -> None:
         _open_to_subscribers(stack)
 
     def anew() -> Process:
-        _empty(stack, wishes, _LOGS[kind])
+        _empty(stack, _LOGS[kind])
         broker: Process = _BROKERS[kind].process(stack.settings)
         return replace(broker, ready=partial(_ready_with_topics, broker, stack.settings))
 
@@ -245,9 +295,9 @@ def _open_to_subscribers(stack: Stack) -> None:
     )
 
 
-def _empty(stack: Stack, wishes: Wishes, name: str) -> None:
-    """Empty a data folder if a tape begins: one of a local chain has that chain alone."""
-    if not _begins_tape(stack, wishes):
+def _empty(stack: Stack, name: str) -> None:
+    """Empty a data folder if a tape begins."""
+    if not stack.begins_tape:
         return
     folder = stack.settings.soltape_data / name
     if pid := folder_lock.holder(folder / "lock"):  # `soltape kafka`, say, on another port
@@ -267,7 +317,7 @@ async def _ready_with_topics(broker: Process, settings: Settings) -> None:
         raise NotReady(str(error)) from None
 
 
-def _clickhouse(stack: Stack, wishes: Wishes) -> None:
+def _clickhouse(stack: Stack) -> None:
     if _is_set(stack, "clickhouse_url"):
         stack.elsewhere["clickhouse"] = host_of(stack.settings.clickhouse_url)
         return
@@ -277,7 +327,7 @@ def _clickhouse(stack: Stack, wishes: Wishes) -> None:
         _log_in(stack, **{name: SecretStr(_password(stack, name.upper()))})
 
     def anew() -> Process:
-        _empty(stack, wishes, "clickhouse")
+        _empty(stack, "clickhouse")
         return clickhouse.server(stack.settings.soltape_data / "clickhouse", port)
 
     stack.parts.append(Part(anew(), anew=anew))
@@ -288,17 +338,22 @@ def _redis(stack: Stack, wishes: Wishes) -> None:
         stack.elsewhere["keys"] = host_of(keys)
     if _is_set(stack, "redis_url"):
         stack.elsewhere["redis"] = host_of(stack.settings.redis_url)
+        if stack.begins_tape:
+            _note_tape(stack, wishes)
         return
     port = _listen(stack, "redis", "redis_url", REDIS_PORT)
     password = _password(stack, "REDIS_PASSWORD")
-    tape = redis.address(HOST, port, redis.TAPE, password)
-    _change(stack, redis_url=tape)
+    url = redis.address(HOST, port, redis.TAPE, password)
+    _change(stack, redis_url=url)
     if not _is_set(stack, "access_redis_url"):
         _change(stack, access_redis_url=redis.address(HOST, port, redis.ACCESS, password))
 
     def anew() -> Process:
         server = redis.valkey(stack.settings.soltape_data / "redis", HOST, port, password)
-        return redis.with_new_tape(server, tape) if _begins_tape(stack, wishes) else server
+        if not stack.begins_tape:
+            return server
+        # Noted once nothing is left of the last tape: a start that ends before empties again.
+        return redis.with_new_tape(server, url, then=partial(_note_tape, stack, wishes))
 
     stack.parts.append(Part(anew(), anew=anew))
 
@@ -307,17 +362,13 @@ def _chain_is_elsewhere(stack: Stack, wishes: Wishes) -> bool:
     return wishes.chain is None and _is_set(stack, "geyser_endpoint")
 
 
-def _begins_tape(stack: Stack, wishes: Wishes) -> bool:
-    return not (wishes.stores_only or _chain_is_elsewhere(stack, wishes))
-
-
 def _is_simulated(stack: Stack, wishes: Wishes) -> bool:
     return not _chain_is_elsewhere(stack, wishes) and wishes.chain in (None, "simulated")
 
 
 def _chain(stack: Stack, wishes: Wishes) -> None:
     if _chain_is_elsewhere(stack, wishes):
-        stack.elsewhere["chain"] = host_of(stack.settings.geyser_endpoint)
+        stack.elsewhere["chain"] = _chain_address(stack)
         return
     geyser_port = _listen(stack, "chain", "geyser_endpoint", GEYSER_PORT)
     rpc_port = _listen(stack, "chain", "rpc_endpoint", RPC_PORT)

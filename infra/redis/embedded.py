@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -75,9 +76,11 @@ def valkey(data: Path, host: str, port: int, password: str = "") -> Process:
     )
 
 
-def with_new_tape(process: Process, url: str) -> Process:
+def with_new_tape(process: Process, url: str, then: Callable[[], None]) -> Process:
     """Return the server such that it serves once its tape was emptied: one time, not whenever it
-    starts again. Who keeps something there starts when it serves, so nothing new is lost."""
+    starts again. Who keeps something there starts when it serves, so nothing new is lost.
+
+    `then` is called once it is emptied."""
     is_emptied = False
 
     async def ready() -> None:
@@ -89,6 +92,7 @@ def with_new_tape(process: Process, url: str) -> Process:
             await empty(url)
         except RedisError as error:
             raise NotReady(f"the last tape is still there: {error}") from None
+        then()
         is_emptied = True
 
     return replace(process, ready=ready)

@@ -11,7 +11,7 @@ import pytest
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from infra.local import folder_lock, stack
+from infra.local import folder_lock, stack, tape
 from infra.local.process import NotReady, PortInUse, free_port
 from infra.local.stack import Wishes, plan
 from infra.settings import Settings, SettingsError, load_own
@@ -180,17 +180,51 @@ def test_secured_kafka_cannot_be_embedded(monkeypatch):
         plan(load_own(), Wishes())
 
 
-def test_a_local_chain_begins_a_new_tape_and_another_one_continues_its_own(monkeypatch):
-    data = load_own().soltape_data
-    kept = [data / system / "kept" for system in ("kafka", "clickhouse")]
-    for file in kept:
+def kept_by_stores():
+    files = [load_own().soltape_data / system / "kept" for system in ("kafka", "clickhouse")]
+    for file in files:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("of the last start")
-    monkeypatch.setenv("GEYSER_ENDPOINT", "https://yellowstone.example:443")
+    return files
+
+
+def test_a_local_chain_begins_a_new_tape_and_another_one_continues_its_own(monkeypatch):
+    kept = kept_by_stores()
     plan(load_own(), Wishes())
-    assert all(file.exists() for file in kept)
-    plan(load_own(), Wishes(chain="simulated"))
     assert not any(file.exists() for file in kept)
+    kept = kept_by_stores()
+    plan(load_own(), Wishes(stores_only=True))
+    assert all(file.exists() for file in kept)
+    (load_own().soltape_data / tape.FILE).unlink()  # as after a restore: nothing says whose it is
+    monkeypatch.setenv("GEYSER_ENDPOINT", "https://yellowstone.example:443")
+    for _ in range(2):
+        plan(load_own(), Wishes())
+        assert all(file.exists() for file in kept)
+
+
+def test_a_local_chain_does_not_empty_the_tape_of_another_one(monkeypatch):
+    monkeypatch.setenv("GEYSER_ENDPOINT", "https://me:s3cret@yellowstone.example")
+    plan(load_own(), Wishes())
+    kept = kept_by_stores()
+    monkeypatch.delenv("GEYSER_ENDPOINT")
+    keeps = r"SOLTAPE_DATA='.soltape': it keeps the tape of https://yellowstone.example, which"
+    for _ in range(2):
+        with pytest.raises(SettingsError, match=keeps):
+            plan(load_own(), Wishes())
+    assert all(file.exists() for file in kept)
+    (load_own().soltape_data / tape.FILE).unlink()
+    plan(load_own(), Wishes())
+    assert not any(file.exists() for file in kept)
+
+
+def test_where_no_store_is_ours_a_local_chain_empties_nothing(monkeypatch):
+    monkeypatch.setenv("GEYSER_ENDPOINT", "https://yellowstone.example")
+    plan(load_own(), Wishes())
+    monkeypatch.delenv("GEYSER_ENDPOINT")
+    monkeypatch.setenv("KAFKA_BOOTSTRAP", "kafka.example:9092")
+    monkeypatch.setenv("CLICKHOUSE_URL", "https://clickhouse.example")
+    monkeypatch.setenv("REDIS_URL", "redis://redis.example")
+    plan(load_own(), Wishes())
 
 
 def seed(planned):
@@ -230,6 +264,8 @@ def test_a_local_chain_says_that_systems_of_the_user_are_not_emptied(monkeypatch
     assert planned.keeps_tape_elsewhere == ("redis",)
     assert any(note.startswith("redis: yours, not emptied here.") for note in planned.notes)
     monkeypatch.setenv("GEYSER_ENDPOINT", "https://yellowstone.example:443")
+    # Kafka and ClickHouse kept a local chain's tape, and are emptied.
+    assert any("not emptied" in note for note in plan(load_own(), Wishes()).notes)
     assert not any("not emptied" in note for note in plan(load_own(), Wishes()).notes)
 
 
@@ -253,28 +289,44 @@ def test_keys_of_the_user_are_where_the_setting_says(monkeypatch):
     assert "s3cret" not in str(planned.published())
 
 
-async def test_a_local_chain_empties_the_tape_once_and_never_the_keys(tmp_path):
-    def server(planned):
-        return next(part.process for part in planned.parts if part.process.name == "redis")
+@asynccontextmanager
+async def running(planned):
+    """Run the planned Redis; give its tape and its keys once it serves."""
+    server = next(part.process for part in planned.parts if part.process.name == "redis")
+    popen = subprocess.Popen(  # noqa: ASYNC220 - an instant
+        bound(server.command), stdout=subprocess.DEVNULL
+    )
+    urls = (planned.settings.redis_url, planned.settings.access_redis_url)
+    try:
+        await without_error_async(server.ready, NotReady)
+        tape, keys = (Redis.from_url(url) for url in urls)
+        async with tape, keys:
+            yield tape, keys
+    finally:
+        popen.kill()
+        popen.wait()
 
-    async def until_ready(process):
-        await without_error_async(process.ready, NotReady)
 
-    @asynccontextmanager
-    async def running(planned):
-        popen = subprocess.Popen(  # noqa: ASYNC220 - an instant
-            bound(server(planned).command), stdout=subprocess.DEVNULL
-        )
-        urls = (planned.settings.redis_url, planned.settings.access_redis_url)
-        try:
-            await until_ready(server(planned))
-            tape, keys = (Redis.from_url(url) for url in urls)
-            async with tape, keys:
-                yield tape, keys
-        finally:
-            popen.kill()
-            popen.wait()
+async def test_a_chain_elsewhere_empties_the_tape_of_a_local_one_once(monkeypatch):
+    async with running(plan(load_own(), Wishes())) as (redis, keys):
+        await redis.set("position", 1)
+        await keys.set("key", 1)
+        await saved(redis)
+    kept = kept_by_stores()
+    monkeypatch.setenv("GEYSER_ENDPOINT", "https://yellowstone.example")
+    plan(load_own(), Wishes())  # ends before its Redis serves: the next one empties that as well
+    assert not any(file.exists() for file in kept)
+    planned = plan(load_own(), Wishes())
+    assert any("a local chain and are emptied" in note for note in planned.notes)
+    async with running(planned) as (redis, keys):
+        assert (await redis.dbsize(), await keys.get("key")) == (0, b"1")
+        await redis.set("position", 2)
+        await saved(redis)
+    async with running(plan(load_own(), Wishes())) as (redis, _):
+        assert await redis.get("position") == b"2"
 
+
+async def test_a_local_chain_empties_the_tape_once_and_never_the_keys():
     planned = plan(load_own(), Wishes())
     async with running(planned) as (tape, keys):
         await keys.set("key", 1)
