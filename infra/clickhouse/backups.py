@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from pathlib import Path
+from xml.etree import ElementTree
 
 from infra.clickhouse.engine import Engine, Scope
 from infra.local.folder_lock import hold
@@ -24,8 +26,37 @@ def write(data: Path, database: str, folder: Path) -> None:
         raise FileExistsError(errno.EEXIST, "a backup is written to a new folder", str(folder))
     folder.parent.mkdir(parents=True, exist_ok=True)
     part = folder.with_name(f"{folder.name}.part-{os.getpid()}")
-    _run(data, part, f"BACKUP DATABASE {database} TO File({_quoted(part)})")
+    try:
+        _run(data, part, f"BACKUP DATABASE {database} TO File({_quoted(part)})")
+        _require_whole(part)
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)  # it may be what fills the disk
+        raise
     part.rename(folder)
+
+
+def _require_whole(folder: Path) -> None:
+    """Raise OSError unless a backup has every byte that its manifest names.
+
+    The engine says that a backup is made even where the disk is full: its files end early then.
+    """
+    try:
+        files = ElementTree.parse(folder / _MANIFEST).iter("file")  # noqa: S314 - our own
+        sizes = {_file(each): int(each.findtext("size", "0")) for each in files}
+    except ElementTree.ParseError:
+        raise _cut_short(folder / _MANIFEST) from None
+    for name, size in sizes.items():
+        if size and (folder / name).stat().st_size != size:
+            raise _cut_short(folder / name)
+
+
+def _file(entry: ElementTree.Element) -> str:
+    """Return the file that has an entry's bytes: equal ones are there once."""
+    return entry.findtext("data_file") or entry.findtext("name", "")
+
+
+def _cut_short(file: Path) -> OSError:
+    return OSError(errno.ENOSPC, "the backup was cut short, is its disk full?", str(file))
 
 
 def read(data: Path, database: str, folder: Path) -> None:
