@@ -49,6 +49,18 @@ _NO_FILE: Final = (
 )
 
 
+KEEP_FREE_BYTES: Final = 1024**3
+"""What inserts and merges leave of the disk; below that they are refused.
+
+The engine does not notice a write that fails half-way: the part is cut short, and a merge replaces
+whole ones by it. So the disk must not become full while it writes, whatever else fills it.
+"""
+_KEEP_FREE: Final = (
+    "<storage_configuration><disks><default>"
+    f"<keep_free_space_bytes>{KEEP_FREE_BYTES}</keep_free_space_bytes>"
+    "</default></disks></storage_configuration>"
+)
+
 _OF_BACKUPS: Final = ("GRANT BACKUP ON *.*", "GRANT READ, WRITE ON FILE")
 
 
@@ -69,7 +81,7 @@ def configuration(data: Path, backups: Path | None = None) -> Iterator[Path]:
         allowed = f"<allowed_path>{escape(str(backups))}</allowed_path>" if backups else ""
         config.write_text(
             f"<clickhouse><users_config>{escape(str(users))}</users_config>"
-            f"<backups>{allowed}</backups></clickhouse>"
+            f"<backups>{allowed}</backups>{_KEEP_FREE}</clickhouse>"
         )
         yield config
 

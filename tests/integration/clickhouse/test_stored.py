@@ -3,6 +3,8 @@
 import pytest
 from clickhouse_connect.driver.exceptions import DatabaseError
 
+from infra.clickhouse.access import KEEP_FREE_BYTES
+
 
 @pytest.fixture(scope="module")
 def tables(client):
@@ -34,3 +36,8 @@ def test_errors_of_other_queries_are_none_of_an_insert(tables, client):
         client.query("SELECT 1 FROM stored.missing")
     client.insert("stored.small", [[2]], ["a"])
     assert client.query("SELECT a FROM stored.small WHERE a = 2").result_rows == [(2,)]
+
+
+def test_the_disk_is_not_filled_to_its_end(client):
+    kept = client.query("SELECT keep_free_space FROM system.disks WHERE name = 'default'")
+    assert kept.result_rows == [(KEEP_FREE_BYTES,)]
