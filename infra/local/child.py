@@ -84,7 +84,6 @@ class Child:
         Raises NeverServed if it does not serve after three starts, TapeEnded. Cancelling leaves it
         running.
         """
-        self.log.parent.mkdir(parents=True, exist_ok=True)
         if self.log.exists():
             self.log.replace(put_aside(self.log))
         failures = 0
@@ -133,6 +132,7 @@ class Child:
         return f"ended with {_how(popen.returncode)}" + "".join(f": {line}" for line in last)
 
     def _start(self) -> subprocess.Popen[bytes]:
+        self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
             self._log_start = log.tell()
             self._popen = subprocess.Popen(
@@ -187,10 +187,13 @@ class Child:
         """Return the end of the log, where the reason is; nothing if it was killed from outside."""
         if self._returncode == -signal.SIGKILL:
             return []
-        with self.log.open("rb") as log:
-            end = log.seek(0, os.SEEK_END)
-            log.seek(max(min(self._log_start, end), end - 4096))
-            lines = _ANSI.sub("", log.read().decode(errors="replace")).strip().splitlines()
+        try:
+            with self.log.open("rb") as log:
+                end = log.seek(0, os.SEEK_END)
+                log.seek(max(min(self._log_start, end), end - 4096))
+                lines = _ANSI.sub("", log.read().decode(errors="replace")).strip().splitlines()
+        except OSError:  # somebody deleted it
+            return []
         return [line.strip()[:_LINE_CHARACTERS] for line in lines[-_LAST_LINES:]]
 
 
@@ -211,8 +214,12 @@ def put_aside(log: Path) -> Path:
 def _keep_bounded(log: Path) -> None:
     """Empty a log that has grown too long; its content moves to the file put aside.
 
-    The child appends, so it writes on at the new end. A line written in between may be lost.
+    The child appends, so it writes on at the new end. A line written in between may be lost, and
+    all of them where the disk is full. A log that somebody deleted is made again with the next
+    start of its child.
     """
-    if log.stat().st_size > LOG_MAX_BYTES:
-        put_aside(log).write_bytes(log.read_bytes())
-        os.truncate(log, 0)
+    with suppress(FileNotFoundError):
+        if log.stat().st_size > LOG_MAX_BYTES:
+            with suppress(OSError):
+                put_aside(log).write_bytes(log.read_bytes())
+            os.truncate(log, 0)

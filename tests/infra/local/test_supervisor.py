@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -390,6 +391,32 @@ def test_a_log_stays_bounded_while_the_child_writes_on(tmp_path, monkeypatch):
         writer.write(b"b" * 10)
     assert log.read_bytes() == b"b" * 10
     assert log.with_suffix(".log.1").read_bytes() == b"a" * 1001
+
+
+def test_a_log_stays_bounded_where_it_cannot_be_put_aside(tmp_path, monkeypatch):
+    from infra.local import child
+
+    monkeypatch.setattr(child, "LOG_MAX_BYTES", 1000)
+    log = tmp_path / "chatty.log"
+    log.write_bytes(b"a" * 1001)
+    log.with_suffix(".log.1").symlink_to("/dev/full")
+    # private `_keep_bounded`: the supervisor calls it by the clock.
+    child._keep_bounded(log)
+    assert log.read_bytes() == b""
+
+
+def test_logs_that_somebody_deletes_end_nothing(start, tmp_path):
+    serve(tmp_path, "agents", before="print('out', flush=True)")
+    supervisor = start("[part('agents')]")
+    supervisor.ready("agents")
+    first = supervisor.pid("agents")
+    logs = tmp_path / "data" / "logs"
+    shutil.rmtree(logs)
+    os.kill(first, signal.SIGTERM)
+    supervisor.until(lambda: supervisor.pid("agents") != first)
+    supervisor.until(lambda: (logs / "agents.log").read_text() == "out\n")
+    supervisor.stop()
+    assert "Traceback" not in supervisor.said()
 
 
 @pytest.mark.parametrize("how", ["become", "watch"])
