@@ -45,7 +45,16 @@ def _blank_is_none(value: object) -> object:
     return None if value == "" else value
 
 
+def _check_token(token: SecretStr) -> SecretStr:
+    if not re.fullmatch(r"[ -~]+", token.get_secret_value()):
+        raise ValueError("ASCII without line breaks is expected, as gRPC sends nothing else")
+    return token
+
+
 OptionalSecret = Annotated[SecretStr | None, BeforeValidator(_blank_is_none)]
+Token = Annotated[
+    Annotated[SecretStr, AfterValidator(_check_token)] | None, BeforeValidator(_blank_is_none)
+]
 Identifier = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 OptionalText = Annotated[str | None, BeforeValidator(_blank_is_none)]
 
@@ -138,6 +147,8 @@ def _check_redis(text: str) -> str:
     parts = urlsplit(text)
     if parts.scheme in clusters and parts.path.strip("/") not in ("", "0"):
         raise ValueError("a cluster has one database: nothing is expected behind its host:port")
+    if parts.scheme in ("redis", "rediss") and not re.fullmatch(r"/?[0-9]*/?", parts.path):
+        raise ValueError("the number of a database, or nothing, is expected behind host:port")
     return text
 
 
@@ -218,7 +229,7 @@ class Settings(BaseSettings):
     geyser_endpoint: GrpcUrl = Field(
         "http://127.0.0.1:10000", description="Yellowstone gRPC; https:// means TLS"
     )
-    geyser_x_token: OptionalSecret = Field(None, description="sent as metadata x-token")
+    geyser_x_token: Token = Field(None, description="sent as metadata x-token")
     rpc_endpoint: Annotated[HttpUrl | None, BeforeValidator(_blank_is_none)] = Field(
         None,
         description="JSON-RPC of a node; empty: gaps are recorded, not filled, and no account can "

@@ -254,6 +254,8 @@ async def _rpc(settings: Settings) -> str:
     # Some providers do not let getHealth through.
     if "error" in health and health["error"].get("code") != _METHOD_NOT_FOUND:
         raise Unwell(f"{address} is not healthy: {_message(health)}: wait, or set RPC_ENDPOINT")
+    if not isinstance(version["result"], dict):
+        raise Unwell(f"{address} answers getVersion as no node does: check RPC_ENDPOINT")
     return f"{address}: solana-core {version['result'].get('solana-core', '(no version)')}"
 
 

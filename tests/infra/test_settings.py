@@ -89,6 +89,24 @@ def test_credentials_in_an_address_show_not_in_errors(monkeypatch):
     assert "rpc.example.com" in str(raised.value)
 
 
+def test_a_token_that_grpc_cannot_send_is_refused_and_not_shown(monkeypatch):
+    for token in ("s3cret\n", "s3cr\u00e9t"):
+        monkeypatch.setenv("GEYSER_X_TOKEN", token)
+        with pytest.raises(SettingsError) as raised:
+            load()
+        assert "GEYSER_X_TOKEN=(hidden): ASCII without line breaks" in str(raised.value)
+        assert "s3cr" not in str(raised.value)
+
+
+def test_a_database_of_redis_is_a_number(monkeypatch):
+    for url in ("redis://a:1", "redis://a:1/", "rediss://a:1/3", "unix:///run/redis.sock"):
+        monkeypatch.setenv("REDIS_URL", url)
+        assert load().redis_url == url
+    monkeypatch.setenv("REDIS_URL", "redis://a:1/tape")  # the client would take database 0
+    with pytest.raises(SettingsError, match=r"REDIS_URL='redis://a:1/.*number of a database"):
+        load()
+
+
 @pytest.mark.parametrize(
     ("name", "value", "shown"),
     [

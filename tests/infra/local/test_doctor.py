@@ -123,6 +123,14 @@ async def test_rpc_reports_its_version_and_never_its_key():
     assert "k3y" not in found.text
 
 
+@pytest.mark.parametrize("version", [None, "3.0.0", []])
+async def test_rpc_that_answers_as_no_node_does_is_a_finding(version):
+    async with rpc({"getVersion": {"result": version}, "getHealth": {"result": "ok"}}) as endpoint:
+        found = await finding("rpc", rpc_endpoint=endpoint)
+    assert not found.well
+    assert "as no node does: check RPC_ENDPOINT" in found.text
+
+
 async def test_rpc_that_is_behind_is_not_healthy():
     answers = {
         "getVersion": {"result": {"solana-core": "3.0.0"}},
