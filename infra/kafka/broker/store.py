@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -71,14 +72,19 @@ class Store:
             log.retain(oldest_ms, self._max_partition_bytes)
 
     def commit(self, group: str, topic: str, partition: int, offset: int, note: str) -> None:
-        """Remember how far a group has come."""
+        """Remember how far a group has come; raises OSError where the disk does not take it."""
+        line = orjson.dumps([group, topic, partition, offset, note]) + b"\n"
+        written = self._commits_file.write(line)
+        if written != len(line):  # a half line would take all that follow with it
+            os.truncate(self._commits_path, self._commits_path.stat().st_size - written)
+            raise OSError(f"{self._commits_path.name}: the disk took part of a line")
         self._commits.setdefault(group, {})[topic, partition] = offset, note
-        line = orjson.dumps([group, topic, partition, offset, note])
-        self._commits_file.write(line + b"\n")
         self._commit_lines += 1
         if self._commit_lines > MAX_COMMIT_LINES:
-            self._commits_file.close()
-            self._rewrite_commits()
+            before = self._commits_file
+            with suppress(OSError):  # no room for both: this one grows until there is
+                self._rewrite_commits()
+                before.close()
 
     def committed(self, group: str, topic: str, partition: int) -> tuple[int, str]:
         """Return the committed offset and its note; -1 where there is none."""
