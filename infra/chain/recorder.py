@@ -54,6 +54,8 @@ class Recorder:
     writer: RecordingWriter
     newest_slot: int = 0
     reconnects: int = 0
+    # Where a stream that broke goes on: the newest slot may be known before the last one is whole.
+    _resume_slot: int = 0
     _backoff: Backoff = field(default_factory=lambda: Backoff(*_BACKOFF_S))
 
     async def run(self) -> None:
@@ -68,7 +70,7 @@ class Recorder:
                     raise RecordingFailed(f"{host_of(self.url)} refused: {reason}") from None
                 if error.code() == grpc.StatusCode.OUT_OF_RANGE:
                     log.warning("recording has a gap", after_slot=self.newest_slot)
-                    self.newest_slot = 0
+                    self.newest_slot = self._resume_slot = 0
             except TimeoutError:
                 reason = f"nothing came for {_SILENCE_S:.0f} s"
             pause_s = self._backoff.next_s()
@@ -97,8 +99,8 @@ class Recorder:
     async def _requests(self) -> AsyncIterator[SubscribeRequest]:
         request = SubscribeRequest()
         request.CopyFrom(self.request)
-        if self.newest_slot:
-            request.from_slot = self.newest_slot
+        if self._resume_slot:
+            request.from_slot = self._resume_slot
         yield request
         while True:
             await asyncio.sleep(_PING_EVERY_S)
@@ -116,7 +118,10 @@ class Recorder:
             kind = update.WhichOneof("update_oneof")
             if kind in ("ping", "pong", None):
                 return
-            self.newest_slot = max(self.newest_slot, getattr(update, kind).slot)
+            slot: int = getattr(update, kind).slot
+            self.newest_slot = max(self.newest_slot, slot)
+            if kind == "block_meta" or not self._resume_slot:
+                self._resume_slot = max(self._resume_slot, slot)
         self.writer.write(data, time.time_ns() // 1_000_000)
 
 
