@@ -52,7 +52,7 @@ def _require_whole(folder: Path) -> None:
 
 def _file(entry: ElementTree.Element) -> str:
     """Return the file that has an entry's bytes: equal ones are there once."""
-    return entry.findtext("data_file") or entry.findtext("name", "")
+    return entry.findtext("data_file") or entry.findtext("name") or ""
 
 
 def _cut_short(file: Path) -> OSError:

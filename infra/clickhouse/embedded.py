@@ -66,6 +66,7 @@ def run(settings: Settings, data: Path, port: int) -> None:
 
 
 def _run(settings: Settings, data: Path, port: int) -> None:
+    os.umask(0o077)  # the front asks for a password: what it keeps is no open file
     os.environ["TZ"] = "UTC"  # read by the engine as it is loaded
     # The engine keeps three files open for each of some 200 threads, and those of its tables.
     _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -1,7 +1,8 @@
-"""Backups of the embedded engine, by the commands that an operator runs."""
+"""What the embedded engine keeps, and its backups, by the commands that an operator runs."""
 
 import os
 import resource
+import stat
 import subprocess
 import sys
 
@@ -39,6 +40,12 @@ def soltape(data, *words, most_bytes=resource.RLIM_INFINITY):
         timeout=120,
         check=False,
     )
+
+
+def test_no_other_user_reads_what_the_engine_keeps(data):
+    files = [file for file in (data / "clickhouse").rglob("*") if file.is_file()]
+    assert any(file.suffix == ".bin" for file in files)
+    assert not [file for file in files if stat.S_IMODE(file.stat().st_mode) & 0o077]
 
 
 def test_a_backup_that_the_disk_has_no_room_for_is_none(data, tmp_path):
