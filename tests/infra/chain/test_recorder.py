@@ -67,5 +67,6 @@ async def asked_after(tmp_path, updates):
 async def test_a_stream_that_broke_goes_on_with_its_last_whole_slot(
     tmp_path, monkeypatch, updates, resumed
 ):
+    # private `_BACKOFF_S`: the pause before a stream is taken up is no setting.
     monkeypatch.setattr(recorder, "_BACKOFF_S", (0.01, 0.1))
     assert await asked_after(tmp_path, updates) == [0, resumed]

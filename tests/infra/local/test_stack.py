@@ -224,7 +224,7 @@ def test_where_no_store_is_ours_a_local_chain_empties_nothing(monkeypatch):
     monkeypatch.setenv("KAFKA_BOOTSTRAP", "kafka.example:9092")
     monkeypatch.setenv("CLICKHOUSE_URL", "https://clickhouse.example")
     monkeypatch.setenv("REDIS_URL", "redis://redis.example")
-    plan(load_own(), Wishes())
+    assert "chain" in names(plan(load_own(), Wishes()))
 
 
 def seed(planned):
