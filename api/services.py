@@ -64,7 +64,7 @@ class Services:
         self.tokens = TokenService(
             self.stores, reader, gaps, self._following, self._metadata, pools
         )
-        self.history = HistoryService(self.stores, reader, gaps)
+        self.history = HistoryService(self.stores, reader, gaps, settings.clickhouse_swaps_days)
         self.system = SystemService(settings, self.stores)
 
     async def close(self) -> None:

@@ -180,6 +180,14 @@ class SwapPage(AsOf):
 
     from_ms: Annotated[int, about("where the range of time begins, included", 1_761_108_000_001)]
     to_ms: Annotated[int, about("where it ends, not included", 1_763_700_000_001)]
+    known_from_ms: Annotated[
+        int | None,
+        about(
+            "block time from which on swaps are kept: the range lacks what is older; null: none "
+            "is recorded yet",
+            1_755_900_000_000,
+        ),
+    ]
     swaps: list[Swap]
     page: Page
 

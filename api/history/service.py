@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from api.history import candles, daily, lots, perps, swaps
 from api.history.spans import Asked
+from api.history.swaps_kept import KeptSwaps
 from api.http.encoding import Encoded
 from api.stores.caches import SingleFlight
 from api.stores.clients import Stores
@@ -14,10 +15,13 @@ from api.tokens.reader import TokenReader
 class HistoryService:
     """Encoded answers, read once for identical requests under way. Every method raises Problem."""
 
-    def __init__(self, stores: Stores, tokens: TokenReader, gaps: GapReader) -> None:
+    def __init__(
+        self, stores: Stores, tokens: TokenReader, gaps: GapReader, swaps_days: int
+    ) -> None:
         self._stores = stores
         self._tokens = tokens
         self._gaps = gaps
+        self._kept = KeptSwaps(stores, swaps_days)
         self._reads = SingleFlight()
 
     async def daily_pnl(self, wallet: str, from_ms: int | None, to_ms: int | None) -> Encoded:
@@ -44,13 +48,13 @@ class HistoryService:
     async def wallet_swaps(self, wallet: str, asked: Asked) -> Encoded:
         """Return a page of a wallet's swaps (`answers.WalletSwaps`)."""
         return await self._reads.get(
-            swaps.read_wallet_swaps, self._stores, self._gaps, wallet, asked
+            swaps.read_wallet_swaps, self._stores, self._gaps, self._kept, wallet, asked
         )
 
     async def token_swaps(self, mint: str, asked: Asked) -> Encoded:
         """Return a page of a token's swaps (`answers.TokenSwaps`)."""
         return await self._reads.get(
-            swaps.read_token_swaps, self._stores, self._gaps, self._tokens, mint, asked
+            swaps.read_token_swaps, self._stores, self._gaps, self._kept, self._tokens, mint, asked
         )
 
     async def wallet_token_swaps(self, wallet: str, mint: str, asked: Asked) -> Encoded:
@@ -59,6 +63,7 @@ class HistoryService:
             swaps.read_wallet_token_swaps,
             self._stores,
             self._gaps,
+            self._kept,
             self._tokens,
             wallet,
             mint,

@@ -11,6 +11,7 @@ from typing import Final
 
 from api.history.answers import Swap, SwapPage, TokenSwaps, WalletSwaps, WalletTokenSwaps
 from api.history.spans import Asked, Span, page_after, span
+from api.history.swaps_kept import KeptSwaps
 from api.stores.clients import Stores
 from api.stores.gaps import GapReader
 from api.stores.settled import Settled, read_settled
@@ -40,7 +41,7 @@ At = tuple[int, int, int, int]  # block time, slot, transaction, instruction
 
 
 async def read_wallet_swaps(
-    stores: Stores, gaps: GapReader, wallet: str, asked: Asked
+    stores: Stores, gaps: GapReader, kept: KeptSwaps, wallet: str, asked: Asked
 ) -> WalletSwaps:
     """Return a page of a wallet's swaps; raises Problem."""
     now = await read_settled(stores, _GROUP, mint_tags())
@@ -48,11 +49,16 @@ async def read_wallet_swaps(
     # One step: the query finds by itself how far back it has to look.
     rows = await _read(stores, _OF_WALLET, {"wallet": wallet}, within, asked, now, [within.from_ms])
     lacking = (await gaps.read()).of_swaps(wallet)
-    return {"wallet": wallet, **_page(rows, within, asked, now, lacking)}
+    return {"wallet": wallet, **_page(rows, within, asked, now, lacking, await kept.from_ms())}
 
 
 async def read_token_swaps(
-    stores: Stores, gaps: GapReader, reader: TokenReader, mint: str, asked: Asked
+    stores: Stores,
+    gaps: GapReader,
+    kept: KeptSwaps,
+    reader: TokenReader,
+    mint: str,
+    asked: Asked,
 ) -> TokenSwaps:
     """Return a page of the swaps that have a token on either side; raises Problem."""
     now = await read_settled(stores, _GROUP, mint_tags())  # its swaps as a quote are of any mint
@@ -62,12 +68,13 @@ async def read_token_swaps(
     )
     await _require_known(reader, mint, rows)
     lacking = (await gaps.read()).of_swaps()
-    return {"mint": mint, **_page(rows, within, asked, now, lacking)}
+    return {"mint": mint, **_page(rows, within, asked, now, lacking, await kept.from_ms())}
 
 
 async def read_wallet_token_swaps(
     stores: Stores,
     gaps: GapReader,
+    kept: KeptSwaps,
     reader: TokenReader,
     wallet: str,
     mint: str,
@@ -84,7 +91,11 @@ async def read_wallet_token_swaps(
     rows = await _read(stores, _OF_TOKEN, keys, within, asked, now, steps)
     await _require_known(reader, mint, rows)
     lacking = (await gaps.read()).of_swaps(wallet)
-    return {"wallet": wallet, "mint": mint, **_page(rows, within, asked, now, lacking)}
+    return {
+        "wallet": wallet,
+        "mint": mint,
+        **_page(rows, within, asked, now, lacking, await kept.from_ms()),
+    }
 
 
 # What cursors are of.
@@ -171,13 +182,19 @@ def _at(row: Row) -> At:
 
 
 def _page(
-    rows: list[Row], within: Span, asked: Asked, now: Settled, gaps: GapCounts | None
+    rows: list[Row],
+    within: Span,
+    asked: Asked,
+    now: Settled,
+    gaps: GapCounts | None,
+    known_from_ms: int | None,
 ) -> SwapPage:
     has_more = len(rows) > asked.limit
     last = _at(rows[asked.limit - 1]) if has_more else (0, 0, 0, 0)
     return {
         "from_ms": within.from_ms,
         "to_ms": within.to_ms,
+        "known_from_ms": known_from_ms,
         "swaps": [_swap(row) for row in rows[: asked.limit]],
         "page": page_after(within, last, has_more=has_more),
         "as_of_slot": now.slot,

@@ -118,9 +118,10 @@ function answering(answers) {
   return { asked, get };
 }
 
-const page = (swaps, cursor, fromMs) => ({
+const page = (swaps, cursor, fromMs, knownFromMs = DAY) => ({
   swaps,
   from_ms: fromMs,
+  known_from_ms: knownFromMs,
   page: { next_cursor: cursor, has_more: cursor !== null },
 });
 
@@ -153,8 +154,18 @@ test("an empty first page does not end it: there may be older ones", async () =>
   assert.equal(pages.ending, null);
 });
 
-test("it ends where time begins", async () => {
-  const pages = new SwapPages(answering([page([swap(1)], null, 0)]), "/swaps");
+test("it ends where the swaps that are kept begin, and says since when that is", async () => {
+  const since = new Date(2026, 10, 21, 13, 6, 12).getTime();
+  const answers = [page([swap(2)], "abc", since, since), page([swap(1)], null, since, since)];
+  const pages = new SwapPages(answering(answers), "/swaps");
+  await pages.next();
+  assert.equal(pages.ending, null);
+  await pages.next();
+  assert.equal(pages.ending, "These are all. Swaps are kept since 2026-11-21 13:06:12.");
+});
+
+test("it ends where nothing is recorded yet", async () => {
+  const pages = new SwapPages(answering([page([], null, 100 * DAY, null)]), "/swaps");
   await pages.next();
   assert.equal(pages.ending, "These are all.");
 });

@@ -30,7 +30,7 @@ async function shown(context) {
   const api = { answer: [swap(1), swap(2)], failure: null };
   api.get = async () => {
     if (api.failure) throw api.failure;
-    return { swaps: api.answer, from_ms: 1, page: { next_cursor: null, has_more: false } };
+    return { swaps: api.answer, from_ms: 1, known_from_ms: 0, page: { next_cursor: null, has_more: false } };
   };
   const trades = createTrades({ api, path: "/api/wallets/w", announce() {} });
   context.after(() => trades.stop());
@@ -72,7 +72,7 @@ test("live swaps that come while newer ones are looked for are among them", asyn
   trades.swap(swap(9, "processed"));
   draw();
   assert.equal(rows(), 3);
-  answer({ swaps: [swap(8)], from_ms: 1, page: { next_cursor: null, has_more: false } });
+  answer({ swaps: [swap(8)], from_ms: 1, known_from_ms: 0, page: { next_cursor: null, has_more: false } });
   await happened();
   assert.equal(rows(), 2);
 });

@@ -1,5 +1,6 @@
 // Pages of swaps, backward in time: within the API's range of time, then through the ranges before.
 
+import { dateTime } from "./format.js";
 import { DAY_MS } from "./times.js";
 
 const LONGEST_RANGE_MS = 90 * DAY_MS; // of the API
@@ -32,7 +33,11 @@ export class SwapPages {
     if (swaps.length === 0 && !this.#isFirst && this.#query.cursor === undefined) {
       this.ending = "These are all: there was no swap in the 90 days before.";
     }
-    if (answer.from_ms === 0) this.ending = "These are all.";
+    const { from_ms: fromMs, known_from_ms: knownFromMs } = answer;
+    if (!page.has_more && fromMs <= (knownFromMs ?? Infinity)) {
+      const since = knownFromMs === null ? "" : ` Swaps are kept since ${dateTime(knownFromMs)}.`;
+      this.ending = `These are all.${since}`;
+    }
     this.#isFirst = false;
     return swaps;
   }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from random import Random
 from uuid import uuid4
 
@@ -340,3 +341,17 @@ async def test_addresses_are_checked_before_anything_else(ask, new_address):
         for path in (*paths_of(text, text), f"wallets/{mint}/trades/{text}"):
             refused = await ask.get(f"/api/{path}", 422)
             assert refused["code"] == "invalid_address"
+
+
+async def test_an_answer_says_from_when_on_swaps_are_kept(store, ask, new_swap, new_address):
+    """The tape began long before the oldest swap there is: what was between is gone."""
+    random = Random("kept")
+    mint, wallet = new_address(random), new_address(random)
+    store.swaps([new_swap(random, mint=mint, wallet=wallet)])
+    began = datetime.fromtimestamp((NOW_MS - 300 * DAY_MS) / 1000, UTC)
+    store.clickhouse.insert("slots", [[1, began]], ["slot", "block_time"])
+    [[oldest]] = store.clickhouse.query("SELECT min(block_time) FROM trades").result_rows
+    assert oldest - began > timedelta(days=1)
+    for path in paths_of(wallet, mint):
+        answer = await ask.get(f"/api/{path}")
+        assert answer["known_from_ms"] == oldest.timestamp() * 1000
