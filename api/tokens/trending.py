@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -17,6 +18,7 @@ from typing import Any, Final
 import orjson
 
 from api.http.encoding import Encoded, encode
+from api.http.errors import INVALID_PARAMETER, Problem
 from api.stores.caches import SharedReading
 from api.stores.clients import Stores
 from api.stores.gaps import GapReader
@@ -29,9 +31,11 @@ from schemas.redis_keys import (
     METADATA,
     TRENDING,
     TRENDING_RECORDS,
+    VOCABULARY,
     mint_tag,
     mint_tags,
 )
+from schemas.vocabulary import unpack
 
 SCORE_UNIT: Final = 1024
 TOP: Final = 10
@@ -66,6 +70,7 @@ class _Reading:
 
     settled: Settled
     tokens: list[_Listed]
+    platforms: tuple[str, ...]  # all there are; none while they are not known
     answers: dict[_Asked, SharedReading[Encoded]] = field(default_factory=dict)  # the first so many
 
     def first(self, platforms: frozenset[str], limit: int) -> list[_Listed]:
@@ -90,6 +95,8 @@ class TrendingTokens:
         Raises Problem.
         """
         reading = await self._reading.get()
+        if reading.platforms and (unknown := sorted(platforms.difference(reading.platforms))):
+            raise _unknown_platforms(unknown, reading.platforms)
         asked = platforms, limit
         answer = reading.answers.get(asked)
         if answer is None:
@@ -108,7 +115,7 @@ class TrendingTokens:
                 ("HGETALL", TRENDING_RECORDS.make(tag=tag)),
                 ("EXEC",),
             )
-        answers = await self._stores.ask(commands)
+        *answers, vocabulary = await self._stores.ask([*commands, ("GET", VOCABULARY.make())])
         progress = []
         ranked: list[tuple[int, str, bytes]] = []
         for slot, scores, records in answers[4::5]:
@@ -121,7 +128,7 @@ class TrendingTokens:
             _Listed(rank, -less, mint, packed)
             for rank, (less, mint, packed) in enumerate(ranked, start=1)
         ]
-        return _Reading(settled(progress), tokens)
+        return _Reading(settled(progress), tokens, _platforms(vocabulary))
 
     async def _answer(self, reading: _Reading, platforms: frozenset[str], limit: int) -> Encoded:
         tokens = reading.first(platforms, limit)
@@ -149,6 +156,19 @@ class TrendingTokens:
         for token, asked, top in zip(tokens, answers[::2], answers[1::2], strict=True):
             known = facts(token.mint, None, asked).about
             overlay(token.record, known, sum(int(score) for _, score in top))
+
+
+def _platforms(vocabulary: bytes | None) -> tuple[str, ...]:
+    with suppress(ValueError):  # the gateway logs it
+        return unpack(vocabulary or b"").platforms
+    return ()
+
+
+def _unknown_platforms(unknown: Sequence[str], platforms: Sequence[str]) -> Problem:
+    accepted = ", ".join(f"'{each}'" for each in sorted(platforms))
+    reason = f"must be one of {accepted}, got '{unknown[0]}'"
+    errors = [{"parameter": "platform", "reason": reason}]
+    return Problem(INVALID_PARAMETER, f"`platform` {reason}", errors=errors)
 
 
 def overlay(record: dict[str, Any], known: Mapping[str, Any], top10_raw: int) -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import orjson
+import pytest
 
-from api.http.errors import STORE_UNAVAILABLE, Problem
+from api.http.errors import INVALID_PARAMETER, STORE_UNAVAILABLE, Problem
 from api.tokens.trending import ANSWERS_KEPT, TrendingTokens
 from schemas.channels import TRENDING_FIELDS
+from schemas.vocabulary import Slugs
 from tests.support.api.gaps import no_gaps
 
 RECORD = {**dict.fromkeys(TRENDING_FIELDS), "name": "n", "symbol": "s", "dex": "pump-fun"}
@@ -35,6 +38,7 @@ class Stores:
         self.gate = asyncio.Event()
         self.gate.set()
         self.broken = False
+        self.vocabulary: bytes | None = None
 
     async def ask(self, commands: Sequence[Any]) -> list[Any]:
         self.trips += 1
@@ -44,7 +48,8 @@ class Stores:
         progress = [b"%d" % self.slot, b"1000"]
         full = [progress, self.scores, self.records]
         rest = [[progress, [], {}]] * 7
-        return [answer for each in (full, *rest) for answer in (b"OK", b"", b"", b"", each)]
+        lists = [answer for each in (full, *rest) for answer in (b"OK", b"", b"", b"", each)]
+        return [*lists, self.vocabulary]
 
 
 async def test_requests_during_a_reading_wait_for_it() -> None:
@@ -97,6 +102,27 @@ async def test_each_list_of_a_reading_is_encoded_once_and_a_caller_cannot_fill_t
         await tokens.first(frozenset({f"platform-{number}"}), 5)
     assert len((await tokens._reading.get()).answers) == ANSWERS_KEPT
     assert stores.trips == 1
+
+
+async def test_a_platform_that_does_not_exist_is_refused_where_platforms_are_known() -> None:
+    stores = Stores()
+    stores.vocabulary = Slugs((), ("pump-fun", "moonit")).pack()
+    tokens = TrendingTokens(stores, no_gaps())  # type: ignore[arg-type]
+    assert orjson.loads((await tokens.first(frozenset({"moonit"}), 5)).body)["tokens"] == []
+    wrong = "`platform` must be one of 'moonit', 'pump-fun', got 'pumpfun'"
+    with pytest.raises(Problem, match=re.escape(wrong)) as raised:
+        await tokens.first(frozenset({"moonit", "pumpfun"}), 5)
+    assert raised.value.kind is INVALID_PARAMETER
+
+
+@pytest.mark.parametrize("vocabulary", [None, b"", b"{}", b"not JSON"])
+async def test_any_slug_may_be_a_platform_while_platforms_are_not_known(
+    vocabulary: bytes | None,
+) -> None:
+    stores = Stores()
+    stores.vocabulary = vocabulary
+    tokens = TrendingTokens(stores, no_gaps())  # type: ignore[arg-type]
+    assert orjson.loads((await tokens.first(frozenset({"pumpfun"}), 5)).body)["tokens"] == []
 
 
 class Nameless(Stores):
