@@ -255,11 +255,10 @@ def gave(tx: Transaction, position: int, source: int, authority: int | None) -> 
     Who is made its owner afterwards gave nothing. Of Token-2022 the mint's issuer may move tokens,
     too: there the owner's own authority counts.
     """
-    account, owner = tx.token_account(source), tx.holder(source, position)
-    if (
-        account is not None
-        and account.program == _TOKEN_2022
-        and (authority is None or text(tx.keys[authority]) != owner)
-    ):
+    account, holding = tx.token_account(source), tx.holding(source, position)
+    if account is None or holding is None:
+        return ""
+    owner, _ = holding
+    if account.program == _TOKEN_2022 and (authority is None or text(tx.keys[authority]) != owner):
         return ""
     return owner

@@ -55,19 +55,19 @@ def flows(tx: Transaction, start: int, end: int) -> Iterator[Flow]:
                 yield from _token(tx, at, tx.accounts[at][SOURCE], -u64(data, 1))
         elif program == SYSTEM_PROGRAM and len(data) == 12 and data[:4] == _SYSTEM_TRANSFER:
             lamports = u64(data, 4)
-            yield _lamports(tx, tx.accounts[at][SOURCE], -lamports)
-            yield _lamports(tx, tx.accounts[at][DESTINATION], lamports)
+            yield _lamports(tx, at, tx.accounts[at][SOURCE], -lamports)
+            yield _lamports(tx, at, tx.accounts[at][DESTINATION], lamports)
 
 
 def _token(tx: Transaction, at: int, index: int, amount_raw: int) -> Iterator[Flow]:
-    account = tx.token_account(index)
-    if account is not None:
-        yield Flow(index, tx.holder(index, at), account.mint, amount_raw)
+    holding = tx.holding(index, at)
+    if holding is not None:
+        yield Flow(index, *holding, amount_raw)
 
 
-def _lamports(tx: Transaction, index: int, lamports: int) -> Flow:
-    account = tx.token_account(index)
-    owner = text(tx.keys[index]) if account is None else account.owner
+def _lamports(tx: Transaction, at: int, index: int, lamports: int) -> Flow:
+    holding = tx.holding(index, at)
+    owner = text(tx.keys[index]) if holding is None else holding[0]
     return Flow(index, owner, WSOL, lamports)
 
 

@@ -331,34 +331,43 @@ class Transaction:
             return data[1:33]
         return None
 
-    def holder(self, index: int, position: int) -> str:
-        """Return who owned a token account when an instruction was executed; '' if it is none.
+    def holding(self, index: int, position: int) -> tuple[str, str] | None:
+        """Return owner and mint of a token account as an instruction found it; None if it is none.
 
-        The recorded balances have the owners before and after the transaction alone.
+        The recorded balances have those before and after the transaction alone.
         """
         account = self.token_account(index)
         if account is None:
-            return ""
-        owners = self._new_owners.get(index, [])
-        before = bisect_left(owners, position, key=itemgetter(0))
+            return None
+        later = self._new_holdings.get(index, [])
+        before = bisect_left(later, position, key=itemgetter(0))
         if before:
-            return text(owners[before - 1][1])
-        return self.former_holders.get(index, account).owner
+            return later[before - 1][1]
+        account = self.former_holders.get(index, account)
+        return account.owner, account.mint
 
     @lazy
-    def _new_owners(self) -> dict[int, list[tuple[int, bytes]]]:
-        """Positions at which token accounts were opened or handed over, with the owners then."""
-        found: dict[int, list[tuple[int, bytes]]] = {}
+    def _new_holdings(self) -> dict[int, list[tuple[int, tuple[str, str]]]]:
+        """Positions at which token accounts were opened or handed over, with owner and mint."""
+        found: dict[int, list[tuple[int, tuple[str, str]]]] = {}
         naming = [at for at, data in enumerate(self.data) if data[:1] in _NAMING_AN_OWNER]
         for position in naming:
-            if self.program(position) not in _TOKEN_PROGRAMS:
+            data, accounts = self.data[position], self.accounts[position]
+            if not accounts or self.program(position) not in _TOKEN_PROGRAMS:
                 continue
-            data = self.data[position]
-            owner = self._opened_for(position)
-            if owner is None and data[:3] == _SET_OWNER and len(data) >= 35:
-                owner = data[3:35]
-            if owner is not None and self.accounts[position]:
-                found.setdefault(self.accounts[position][ACCOUNT], []).append((position, owner))
+            index, owner = accounts[ACCOUNT], self._opened_for(position)
+            if owner is not None:
+                mint = text(self.keys[accounts[MINT]])
+            elif data[:3] == _SET_OWNER and len(data) >= 35:
+                account = self.token_account(index)
+                if account is None:
+                    continue
+                owner, mint = data[3:35], self.former_holders.get(index, account).mint
+                if index in found:
+                    _, (_, mint) = found[index][-1]
+            else:
+                continue
+            found.setdefault(index, []).append((position, (text(owner), mint)))
         return found
 
     @lazy

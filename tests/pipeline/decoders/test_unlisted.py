@@ -8,6 +8,8 @@ import pytest
 
 from pipeline.decoding.decode import decode_update
 from schemas.events import Side, Swap
+from schemas.money import WSOL
+from schemas.solana.addresses import key
 from tests.support.decoding import builder
 from tests.support.decoding.builder import address
 
@@ -94,6 +96,53 @@ def test_a_transfer_of_sol_that_is_cut_short_moved_nothing() -> None:
     tx.transfer(hop, "vault out", "coins", "amm", 70)
     (swap,) = swaps_of(tx)
     assert (swap.amount_raw, swap.quote_amount_raw) == (70, 500)
+
+
+def test_sol_that_was_wrapped_in_an_account_that_changes_hands_was_paid_once() -> None:
+    tx = builder.TransactionBuilder("trader")
+    accounts(tx)
+    tx.token("wrapped", WSOL, "friend", 10_000)
+    tx.token("sol vault", WSOL, "amm")
+    hop = tx.call("a new amm", "x", b"swap", under=tx.call(JUPITER, "x trader", ROUTE))
+    tx.send(hop, "trader", "wrapped", 500)
+    tx.call(builder.TOKEN, "wrapped", b"\x11", under=hop)
+    tx.transfer(hop, "wrapped", "sol vault", "trader", 500)
+    tx.tokens[address("wrapped")].post_raw += 500
+    tx.transfer(hop, "vault out", "coins", "amm", 70)
+    tx.call(builder.TOKEN, "wrapped trader", b"\x06\x02\x01" + key(address("friend")))
+    info = tx.info()
+    at = tx.keys.index(address("wrapped"))
+    (before,) = (each for each in info.meta.pre_token_balances if each.account_index == at)
+    before.owner = address("trader")
+    (swap,) = decode_update(info, 1, 2).events
+    assert isinstance(swap, Swap)
+    assert (swap.wallet, swap.amount_raw, swap.quote_amount_raw) == (address("trader"), 70, 500)
+    assert swap.wallet_quote_amount_raw == 500
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_what_left_an_account_was_of_the_mint_that_it_had_then(recorded: bool) -> None:
+    """An account of a worthless mint is closed, and opened again for dollars."""
+    tx = builder.TransactionBuilder("trader")
+    accounts(tx)
+    tx.token("paid from", USDC, "trader", 10**18, recorded=recorded)
+    tx.token("junk vault", "junk", "amm")
+    owner = key(address("trader"))
+    if not recorded:
+        tx.call(builder.TOKEN, ["paid from", "junk"], b"\x12" + owner)
+    hop = tx.call("a new amm", "x", b"swap", under=tx.call(JUPITER, "x trader", ROUTE))
+    tx.transfer(hop, "paid from", "junk vault", "trader", 10**18)
+    tx.transfer(hop, "vault out", "coins", "amm", 70)
+    tx.call(builder.TOKEN, ["paid from", "trader", "trader"], b"\x09")
+    tx.call(builder.TOKEN, ["paid from", USDC], b"\x12" + owner)
+    info = tx.info()
+    at = tx.keys.index(address("paid from"))
+    for before in info.meta.pre_token_balances:
+        if before.account_index == at:
+            before.mint = address("junk")
+    (swap,) = decode_update(info, 1, 2).events
+    assert isinstance(swap, Swap)
+    assert {swap.mint, swap.quote_mint} == {address("coin"), address("junk")}
 
 
 def test_what_is_no_exchange_is_no_hop() -> None:
