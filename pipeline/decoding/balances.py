@@ -187,13 +187,13 @@ def _burned(tx: Transaction, legs: Legs, vaults: set[int]) -> dict[Holding, int]
         if tx.program(position) not in _TOKEN_PROGRAMS:
             continue
         source = tx.accounts[position][SOURCE]
-        account = tx.token_account(source)
-        if account is None or source in vaults or account.mint in MONEY:
+        holding = tx.holding(source, position)
+        if holding is None or source in vaults or holding[1] in MONEY:
             continue
         if not any(
             leg.source == source and start < position < tx.subtree_end(start) for start, leg in legs
         ):
-            burned[account.owner, account.mint] += u64(tx.data[position], 1)
+            burned[holding] += u64(tx.data[position], 1)
     return burned
 
 

@@ -148,6 +148,44 @@ def test_a_worthless_mint_that_overflows_hides_nothing_else(tx: Any) -> None:
     assert builder.address("junk coin") in undecoded.detail
 
 
+@pytest.mark.parametrize("how", ["handed over", "opened again", "of another mint"])
+def test_a_burn_is_that_of_the_owner_at_that_time(tx: Any, how: str) -> None:
+    """A program burns what it has, then makes a wallet the owner of the account."""
+    tx.token("given", "coin" if how != "of another mint" else "other coin", "trader", 0)
+    tx.token("given before", "coin", "program", 40)
+    tx.burn(tx.call("a program", "x", b""), "coin", "given before", "program", 40)
+    trader = key(builder.address("trader"))
+    if how == "handed over":
+        tx.call(builder.TOKEN, "given program", b"\x06\x02\x01" + trader)
+    else:
+        mint = tx.tokens[builder.address("given")].mint
+        tx.call(builder.TOKEN, "given program program", b"\x09")
+        tx.call(builder.TOKEN, ["given", mint], b"\x12" + trader)
+    info = as_one_account(tx, "given before", "given")
+    decoded = decode_update(info, 1, 2)
+    assert not decoded.undecoded
+    coin, program = builder.address("coin"), builder.address("program")
+    assert moved(decoded) == {(program, coin): (0, 0, 40)}
+
+
+def as_one_account(tx: Any, before: str, after: str) -> SubscribeUpdateTransactionInfo:
+    """Let two accounts be one, as the transaction found and as it left it."""
+    info = tx.info()
+    at, index = (tx.keys.index(builder.address(name)) for name in (before, after))
+    meta = info.meta
+    for balances, gone in ((meta.pre_token_balances, index), (meta.post_token_balances, at)):
+        balances.remove(next(each for each in balances if each.account_index == gone))
+    for instruction in (
+        *info.transaction.message.instructions,
+        *(each for group in meta.inner_instructions for each in group.instructions),
+    ):
+        instruction.accounts = instruction.accounts.replace(bytes([index]), bytes([at]))
+    for balance in meta.post_token_balances:
+        if balance.account_index == index:
+            balance.account_index = at
+    return info
+
+
 def test_what_a_venue_burns_of_the_seller_is_sold() -> None:
     """A curve that burns what it buys back; burning more beside it is no sale."""
     tx = builder.TransactionBuilder("trader")
