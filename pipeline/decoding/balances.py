@@ -183,16 +183,18 @@ def _is_wallet(tx: Transaction, index: int, lamports_before: int) -> bool:
 def _burned(tx: Transaction, legs: Legs, vaults: set[int]) -> dict[Holding, int]:
     """Sum what was burnt out of wallets' accounts, but for what a leg burnt of its source."""
     burned: defaultdict[Holding, int] = defaultdict(int)
-    for position in [at for at, data in enumerate(tx.data) if data[:1] in _BURN]:
+    positions = [at for at, data in enumerate(tx.data) if data[:1] in _BURN]
+    if not positions:
+        return burned
+    spans = [(leg.source, start, tx.subtree_end(start)) for start, leg in legs]
+    for position in positions:
         if tx.program(position) not in _TOKEN_PROGRAMS:
             continue
         source = tx.accounts[position][SOURCE]
         holding = tx.holding(source, position)
         if holding is None or source in vaults or holding[1] in MONEY:
             continue
-        if not any(
-            leg.source == source and start < position < tx.subtree_end(start) for start, leg in legs
-        ):
+        if not any(of == source and start < position < end for of, start, end in spans):
             burned[holding] += u64(tx.data[position], 1)
     return burned
 

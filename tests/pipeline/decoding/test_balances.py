@@ -16,6 +16,7 @@ from infra.chain.source import SlotCompleted, SlotTransactions
 from pipeline.decoders import orca_wavebreak as wavebreak
 from pipeline.decoders import pump_fun, virtuals
 from pipeline.decoding.decode import Decoded, Reason, decode_update
+from pipeline.solana.transaction import Transaction
 from schemas.events import Movement, Side, Swap
 from schemas.money import MONEY, USDC, WSOL
 from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
@@ -24,6 +25,8 @@ from tests.support.decoding import builder
 
 CPMM = "CPMMoo8L3F4NbTegBCKVNunggL7H1ZpdTHKxQB5qKP1C"
 SWAP = bytes.fromhex("8fbe5adac41e33de")
+JUPITER = "JUP6LkbZbjS1jKKwapdHNy74zcZ3tLUZoi5QNyVTaV4"
+ROUTE = bytes.fromhex("e517cb977ae3ad2a")
 Holding = tuple[str, str]  # owner, mint
 
 
@@ -166,6 +169,38 @@ def test_a_burn_is_that_of_the_owner_at_that_time(tx: Any, how: str) -> None:
     assert not decoded.undecoded
     coin, program = builder.address("coin"), builder.address("program")
     assert moved(decoded) == {(program, coin): (0, 0, 40)}
+
+
+def test_burns_within_a_swap_cost_the_same_however_many_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A route's hop that burns out of the account that it sells from, in one Batch."""
+    walked: list[int] = []
+    subtree_end = Transaction.subtree_end
+
+    def walk(tx: Transaction, position: int) -> int:
+        walked.append(position)
+        return subtree_end(tx, position)
+
+    monkeypatch.setattr(Transaction, "subtree_end", walk)
+
+    def walks(burns: int) -> int:
+        tx = builder.TransactionBuilder("trader")
+        tx.token("dollars", USDC, "trader")
+        tx.token("coins", "coin", "trader", 1_000)
+        tx.token("vault in", "coin", "auth")
+        tx.token("vault out", USDC, "auth", 1_000)
+        hop = tx.call("an amm", "x", b"", under=tx.call(JUPITER, "x trader", ROUTE))
+        tx.transfer(hop, "coins", "vault in", "trader", 5)
+        tx.transfer(hop, "vault out", "dollars", "auth", 7)
+        tx.batch(hop, *(tx.burn(hop, "coin", "coins", "trader", 1) for _ in range(burns)))
+        walked.clear()
+        (swap,) = decode_update(tx.info(), 1, 2).events
+        assert isinstance(swap, Swap)
+        assert swap.wallet_amount_raw == 5 + burns
+        return len(walked)
+
+    assert walks(80) == walks(1)
 
 
 def as_one_account(tx: Any, before: str, after: str) -> SubscribeUpdateTransactionInfo:
