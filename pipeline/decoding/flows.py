@@ -11,7 +11,7 @@ from collections.abc import Container, Iterator
 from typing import Final, NamedTuple
 
 from pipeline.decoding.contract import Leg
-from pipeline.solana.transaction import DESTINATION, MINTED_TO, SOURCE, Transaction
+from pipeline.solana.transaction import DESTINATION, MINTED_TO, OWNER, SOURCE, Transaction
 from schemas.money import WSOL
 from schemas.solana.addresses import (
     SYSTEM_PROGRAM,
@@ -25,6 +25,7 @@ from schemas.solana.borsh import u64
 _MINT_TO: Final = frozenset({b"\x07", b"\x0e"})
 _BURN: Final = frozenset({b"\x08", b"\x0f"})
 _TOKEN_PROGRAMS: Final = frozenset({TOKEN_PROGRAM, TOKEN_2022_PROGRAM})
+_TOKEN_2022: Final = text(TOKEN_2022_PROGRAM)
 _SYSTEM_TRANSFER: Final = b"\x02\x00\x00\x00"
 
 
@@ -118,7 +119,7 @@ def exchange(
         received_raw=received_raw,
         source=source,
         destination=destination,
-        user=_index(tx, trader),
+        user=_user(tx, start, end, trader, source),
         vault_in=vault_in,
         vault_out=vault_out,
     )
@@ -168,6 +169,25 @@ def _pool(
         if account is not None and account.owner:
             return account.owner
     return mints[0] if mints[1] == WSOL else mints[1]
+
+
+def _user(tx: Transaction, start: int, end: int, trader: str, source: int | None) -> int | None:
+    """Return the trader; of Token-2022 who let the tokens leave: that may be the mint's issuer."""
+    account = None if source is None else tx.token_account(source)
+    if account is None or account.program != _TOKEN_2022:
+        return _index(tx, trader)
+    for at in range(start, end):
+        moved = tx.transfer(at)
+        if moved is not None:
+            if moved.source == source:
+                return moved.authority
+        elif (
+            tx.data[at][:1] in _BURN
+            and tx.program(at) in _TOKEN_PROGRAMS
+            and tx.accounts[at][SOURCE] == source
+        ):
+            return tx.accounts[at][OWNER]
+    return None
 
 
 def _index(tx: Transaction, owner: str) -> int | None:

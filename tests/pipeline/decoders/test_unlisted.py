@@ -120,6 +120,29 @@ def test_sol_that_was_wrapped_in_an_account_that_changes_hands_was_paid_once() -
     assert swap.wallet_quote_amount_raw == 500
 
 
+@pytest.mark.parametrize("burnt", [True, False])
+@pytest.mark.parametrize("paid_in", [USDC, "coin"])
+def test_a_hop_that_takes_an_issuers_token_from_a_wallet_is_no_trade_of_the_wallet(
+    paid_in: str, burnt: bool
+) -> None:
+    """A permanent delegate of Token-2022 takes it; nobody who is routed signed."""
+    tx = builder.TransactionBuilder("attacker")
+    tx.token("issued", "issued mint", "wallet", 1_000, program=builder.TOKEN_2022)
+    tx.token("paid", paid_in, "wallet")
+    tx.token("sink", "issued mint", "another", program=builder.TOKEN_2022)
+    tx.token("funds", paid_in, "amm", 1_000)
+    program = tx.call("a program", "attacker", b"attack")
+    route = tx.call(JUPITER, "x program", ROUTE, under=program)
+    hop = tx.call("a new amm", "wallet", b"swap", under=route)
+    if burnt:
+        tx.burn(hop, "issued mint", "issued", "delegate", 500)
+    else:
+        tx.transfer(hop, "issued", "sink", "delegate", 500)
+    tx.transfer(hop, "funds", "paid", "amm", 70)
+    (swap,) = swaps_of(tx)
+    assert swap.wallet == address("amm" if burnt else "delegate")
+
+
 @pytest.mark.parametrize("recorded", [True, False])
 def test_what_left_an_account_was_of_the_mint_that_it_had_then(recorded: bool) -> None:
     """An account of a worthless mint is closed, and opened again for dollars."""
