@@ -79,7 +79,7 @@ def exchange(
 
     The trader gave one mint and received another. Where two did, each the other's, it is the one
     who signed, else the one among `others`; where that leaves a choice it is no exchange. `pool` is
-    its address; without it the owner of what paid out, or the mint that was made or burnt.
+    its address; without it the owner of what paid out, or where that is not known one of the mints.
     """
     found = list(flows(tx, start, end))
     nets: defaultdict[str, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
@@ -110,7 +110,7 @@ def exchange(
     vault_out = None if is_minted else _vault(tx, accounts, output_mint, -1, theirs)
     paid_raw, received_raw = -net[input_mint], net[output_mint]
     return Leg(
-        pool=pool or _pool(tx, vault_in, vault_out, (input_mint, output_mint)),
+        pool=pool or _pool(found, vault_out, (input_mint, output_mint)),
         input_mint=input_mint,
         output_mint=output_mint,
         input_raw=paid_raw if vault_in is None else accounts[vault_in, input_mint],
@@ -161,13 +161,11 @@ def _vault(
     return found if account and (account.post_raw - account.pre_raw) * sign > 0 else None
 
 
-def _pool(
-    tx: Transaction, vault_in: int | None, vault_out: int | None, mints: tuple[str, str]
-) -> str:
-    for vault in (vault_out, vault_in):
-        account = None if vault is None else tx.token_account(vault)
-        if account is not None and account.owner:
-            return account.owner
+def _pool(found: list[Flow], vault_out: int | None, mints: tuple[str, str]) -> str:
+    """Return who owned what paid out, else a mint: anybody can pay into an account of a pool."""
+    for flow in found:
+        if flow.account == vault_out and flow.owner:
+            return flow.owner
     return mints[0] if mints[1] == WSOL else mints[1]
 
 

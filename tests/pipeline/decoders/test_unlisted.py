@@ -98,6 +98,31 @@ def test_a_transfer_of_sol_that_is_cut_short_moved_nothing() -> None:
     assert (swap.amount_raw, swap.quote_amount_raw) == (70, 500)
 
 
+@pytest.mark.parametrize("how", ["paid back", "handed over"])
+def test_a_hop_names_no_pool_that_did_not_pay_out(how: str) -> None:
+    """A price there would be the pool's: what pays out ends as it began, or with another owner."""
+    tx = builder.TransactionBuilder("trader")
+    accounts(tx)
+    tx.token("pool's vault", USDC, "a real pool", 10_000)
+    tx.token("payer", "coin", "a real pool" if how == "handed over" else "attacker", 10_000)
+    hop = tx.call("a new amm", "x", b"swap", under=tx.call(JUPITER, "x trader", ROUTE))
+    tx.transfer(hop, "dollars", "pool's vault", "trader", 5)
+    tx.transfer(hop, "payer", "coins", "attacker", 7_000)
+    if how == "paid back":
+        tx.transfer(None, "coins", "payer", "trader", 7_000)
+    else:
+        pool = key(address("a real pool"))
+        tx.call(builder.TOKEN, "payer attacker", b"\x06\x02\x01" + pool)
+    info = tx.info()
+    at = tx.keys.index(address("payer"))
+    (before,) = (each for each in info.meta.pre_token_balances if each.account_index == at)
+    before.owner = address("attacker")
+    (swap,) = decode_update(info, 1, 2).events
+    assert isinstance(swap, Swap)
+    assert (swap.amount_raw, swap.quote_amount_raw) == (7_000, 5)
+    assert swap.pool == address("coin" if how == "paid back" else "attacker")
+
+
 def test_sol_that_was_wrapped_in_an_account_that_changes_hands_was_paid_once() -> None:
     tx = builder.TransactionBuilder("trader")
     accounts(tx)
