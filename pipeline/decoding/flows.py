@@ -17,6 +17,7 @@ from schemas.solana.addresses import (
     SYSTEM_PROGRAM,
     TOKEN_2022_PROGRAM,
     TOKEN_PROGRAM,
+    has_private_key,
     key,
     text,
 )
@@ -103,7 +104,12 @@ def exchange(
     destination = _most(tx, accounts, output_mint, 1, mine)
     # What was burnt or made has no vault: who else gained of it took a fee. An account that ends as
     # it began only passed something on.
-    theirs = {flow.account for flow in found} - mine
+    # An account of a wallet is no vault, whatever moved: who has its key is a maker, or was paid.
+    theirs = {
+        flow.account
+        for flow in found
+        if flow.account not in mine and flow.owner and not has_private_key(flow.owner)
+    }
     is_burnt = sum(net[input_mint] for net in nets.values()) < 0
     is_minted = sum(net[output_mint] for net in nets.values()) > 0
     vault_in = None if is_burnt else _vault(tx, accounts, input_mint, 1, theirs)

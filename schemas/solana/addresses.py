@@ -25,6 +25,15 @@ def text(key: bytes) -> str:
 
 
 @lru_cache(_CACHE_SIZE)
+def has_private_key(address: str) -> bool:
+    """Return whether an address is on the curve: one that a program signs for is not.
+
+    Raises ValueError where the text is no address.
+    """
+    return Pubkey.from_string(address).is_on_curve()
+
+
+@lru_cache(_CACHE_SIZE)
 def key(address: str) -> bytes:
     """Return the 32 bytes of a base58 address.
 

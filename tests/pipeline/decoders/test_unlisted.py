@@ -9,7 +9,7 @@ import pytest
 from pipeline.decoding.decode import decode_update
 from schemas.events import Side, Swap
 from schemas.money import WSOL
-from schemas.solana.addresses import key
+from schemas.solana.addresses import has_private_key, key
 from tests.support.decoding import builder
 from tests.support.decoding.builder import address
 
@@ -20,12 +20,13 @@ USDC = "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"
 
 
 def accounts(tx: Any, trader: str = "trader") -> None:
+    """Give a trader and an AMM accounts; the address made of `vaults` is a program's."""
     for name, mint, owner in (
         ("dollars", USDC, trader),
         ("coins", "coin", trader),
         ("receipts", "receipt", trader),
-        ("vault in", USDC, "amm"),
-        ("vault out", "coin", "amm"),
+        ("vault in", USDC, "vaults"),
+        ("vault out", "coin", "vaults"),
     ):
         tx.token(name, mint, owner, 10_000)
 
@@ -49,13 +50,13 @@ def test_an_unknown_pool_in_a_route(shared: bool) -> None:
         tx.token("own coins", "coin", "trader")
         tx.transfer(route, "own dollars", "dollars", "trader", 500)
     hop = tx.call("a new amm", "x", b"swap", under=route)
-    tx.transfer(hop, "vault out", "coins", "amm", 70)
+    tx.transfer(hop, "vault out", "coins", "vaults", 70)
     tx.transfer(hop, "dollars", "vault in", "shared" if shared else "trader", 500)
     if shared:
         tx.transfer(route, "coins", "own coins", "shared", 70)
     (swap,) = swaps_of(tx)
     assert (swap.dex, swap.program_id) == ("unlisted", address("a new amm"))
-    assert (swap.pool, swap.wallet, swap.router) == (address("amm"), tx.keys[0], "jupiter")
+    assert (swap.pool, swap.wallet, swap.router) == (address("vaults"), tx.keys[0], "jupiter")
     assert (swap.side, swap.amount_raw, swap.quote_amount_raw) == (Side.BUY, 70, 500)
 
 
@@ -79,10 +80,10 @@ def test_a_fee_out_of_what_was_bought_is_not_what_was_paid() -> None:
     route = tx.call(JUPITER, "x trader", ROUTE)
     hop = tx.call("a new amm", "x", b"swap", under=route)
     tx.transfer(hop, "dollars", "vault in", "trader", 500)
-    tx.transfer(hop, "vault out", "coins", "amm", 7_000)
-    tx.transfer(hop, "vault out", "fees", "amm", 600)
+    tx.transfer(hop, "vault out", "coins", "vaults", 7_000)
+    tx.transfer(hop, "vault out", "fees", "vaults", 600)
     (swap,) = swaps_of(tx)
-    assert (swap.pool, swap.side) == (address("amm"), Side.BUY)
+    assert (swap.pool, swap.side) == (address("vaults"), Side.BUY)
     assert (swap.amount_raw, swap.wallet_amount_raw) == (7_600, 7_000)
     assert (swap.quote_amount_raw, swap.wallet_quote_amount_raw) == (500, 500)
 
@@ -92,8 +93,8 @@ def test_a_transfer_of_sol_that_is_cut_short_moved_nothing() -> None:
     accounts(tx)
     hop = tx.call("a new amm", "x", b"swap", under=tx.call(JUPITER, "x trader", ROUTE))
     tx.transfer(hop, "dollars", "vault in", "trader", 500)
-    tx.call(builder.SYSTEM, "trader amm", b"\2\0\0\0" + bytes(7), under=hop)
-    tx.transfer(hop, "vault out", "coins", "amm", 70)
+    tx.call(builder.SYSTEM, "trader vaults", b"\2\0\0\0" + bytes(7), under=hop)
+    tx.transfer(hop, "vault out", "coins", "vaults", 70)
     (swap,) = swaps_of(tx)
     assert (swap.amount_raw, swap.quote_amount_raw) == (70, 500)
 
@@ -123,17 +124,50 @@ def test_a_hop_names_no_pool_that_did_not_pay_out(how: str) -> None:
     assert swap.pool == address("coin" if how == "paid back" else "attacker")
 
 
+def test_an_account_of_a_wallet_that_a_hop_pays_into_is_no_vault() -> None:
+    """A vault is no holder's for good: dust would hide a wallet among the holders."""
+    assert has_private_key(address("maker"))
+    tx = builder.TransactionBuilder("trader")
+    accounts(tx)
+    tx.token("wallet's", "coin", "maker", 10_000)
+    hop = tx.call("a new amm", "x", b"swap", under=tx.call(JUPITER, "x trader", ROUTE))
+    tx.transfer(hop, "coins", "wallet's", "trader", 5)
+    tx.transfer(hop, "vault in", "dollars", "vaults", 7)
+    decoded = decode_update(tx.info(), 1, 2)
+    (swap,) = decoded.events
+    assert isinstance(swap, Swap)
+    assert (swap.pool, swap.amount_raw, swap.quote_amount_raw) == (address("vaults"), 5, 7)
+    found = {balance.owner: balance.is_vault for balance in decoded.balances}
+    assert not found[address("maker")]
+    (movement,) = decoded.movements
+    assert (movement.wallet, movement.received_raw) == (address("maker"), 5)
+
+
+def test_a_wallet_that_a_hop_is_paid_by_is_no_pool() -> None:
+    tx = builder.TransactionBuilder("trader")
+    accounts(tx)
+    tx.token("wallet's", "coin", "maker", 10_000)
+    hop = tx.call("a new amm", "x", b"swap", under=tx.call(JUPITER, "x trader", ROUTE))
+    tx.transfer(hop, "dollars", "vault in", "trader", 7)
+    tx.transfer(hop, "wallet's", "coins", "maker", 5)
+    decoded = decode_update(tx.info(), 1, 2)
+    (swap,) = decoded.events
+    assert isinstance(swap, Swap)
+    assert (swap.pool, swap.amount_raw, swap.quote_amount_raw) == (address("coin"), 5, 7)
+    assert not any(balance.is_vault for balance in decoded.balances)
+
+
 def test_sol_that_was_wrapped_in_an_account_that_changes_hands_was_paid_once() -> None:
     tx = builder.TransactionBuilder("trader")
     accounts(tx)
     tx.token("wrapped", WSOL, "friend", 10_000)
-    tx.token("sol vault", WSOL, "amm")
+    tx.token("sol vault", WSOL, "vaults")
     hop = tx.call("a new amm", "x", b"swap", under=tx.call(JUPITER, "x trader", ROUTE))
     tx.send(hop, "trader", "wrapped", 500)
     tx.call(builder.TOKEN, "wrapped", b"\x11", under=hop)
     tx.transfer(hop, "wrapped", "sol vault", "trader", 500)
     tx.tokens[address("wrapped")].post_raw += 500
-    tx.transfer(hop, "vault out", "coins", "amm", 70)
+    tx.transfer(hop, "vault out", "coins", "vaults", 70)
     tx.call(builder.TOKEN, "wrapped trader", b"\x06\x02\x01" + key(address("friend")))
     info = tx.info()
     at = tx.keys.index(address("wrapped"))
@@ -155,7 +189,7 @@ def test_a_hop_that_takes_an_issuers_token_from_a_wallet_is_no_trade_of_the_wall
     tx.token("issued", "issued mint", "wallet", 1_000, program=builder.TOKEN_2022)
     tx.token("paid", paid_in, "wallet")
     tx.token("sink", "issued mint", "another", program=builder.TOKEN_2022)
-    tx.token("funds", paid_in, "amm", 1_000)
+    tx.token("funds", paid_in, "vaults", 1_000)
     program = tx.call("a program", "attacker", b"attack")
     route = tx.call(JUPITER, "x program", ROUTE, under=program)
     hop = tx.call("a new amm", "wallet", b"swap", under=route)
@@ -163,9 +197,9 @@ def test_a_hop_that_takes_an_issuers_token_from_a_wallet_is_no_trade_of_the_wall
         tx.burn(hop, "issued mint", "issued", "delegate", 500)
     else:
         tx.transfer(hop, "issued", "sink", "delegate", 500)
-    tx.transfer(hop, "funds", "paid", "amm", 70)
+    tx.transfer(hop, "funds", "paid", "vaults", 70)
     (swap,) = swaps_of(tx)
-    assert swap.wallet == address("amm" if burnt else "delegate")
+    assert swap.wallet == address("vaults" if burnt else "delegate")
 
 
 @pytest.mark.parametrize("recorded", [True, False])
@@ -174,13 +208,13 @@ def test_what_left_an_account_was_of_the_mint_that_it_had_then(recorded: bool) -
     tx = builder.TransactionBuilder("trader")
     accounts(tx)
     tx.token("paid from", USDC, "trader", 10**18, recorded=recorded)
-    tx.token("junk vault", "junk", "amm")
+    tx.token("junk vault", "junk", "vaults")
     owner = key(address("trader"))
     if not recorded:
         tx.call(builder.TOKEN, ["paid from", "junk"], b"\x12" + owner)
     hop = tx.call("a new amm", "x", b"swap", under=tx.call(JUPITER, "x trader", ROUTE))
     tx.transfer(hop, "paid from", "junk vault", "trader", 10**18)
-    tx.transfer(hop, "vault out", "coins", "amm", 70)
+    tx.transfer(hop, "vault out", "coins", "vaults", 70)
     tx.call(builder.TOKEN, ["paid from", "trader", "trader"], b"\x09")
     tx.call(builder.TOKEN, ["paid from", USDC], b"\x12" + owner)
     info = tx.info()
@@ -206,7 +240,7 @@ def test_what_is_no_exchange_is_no_hop() -> None:
     tx.mint_to(both, "receipt", "receipts", 5)
     alone = tx.call("a new amm", "x", b"swap")
     tx.transfer(alone, "dollars", "vault in", "trader", 500)
-    tx.transfer(alone, "vault out", "coins", "amm", 70)
+    tx.transfer(alone, "vault out", "coins", "vaults", 70)
     assert swaps_of(tx) == []
 
 
@@ -216,5 +250,5 @@ def test_without_heights_what_a_router_called_is_not_known() -> None:
     route = tx.call(JUPITER, "x trader", ROUTE)
     hop = tx.call("a new amm", "x", b"swap", under=route)
     tx.transfer(hop, "dollars", "vault in", "trader", 500)
-    tx.transfer(hop, "vault out", "coins", "amm", 70)
+    tx.transfer(hop, "vault out", "coins", "vaults", 70)
     assert swaps_of(tx, heights=False) == []
