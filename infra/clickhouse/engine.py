@@ -8,18 +8,17 @@ Importing this module loads the engine (0.6 s, 230 MB) and its handlers for cras
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Lock
 from typing import Final
 
-import orjson
 from chdb.state.sqlitelike import Connection, StreamingInserter, StreamingResult
 
 from infra.clickhouse.access import CURRENT_DATABASE, configuration
 from infra.clickhouse.errors import Code, QueryError, from_engine, refusal
+from infra.clickhouse.failures import Before, Failures
 from infra.clickhouse.fence import FILES_DATABASE, Fence
 
 # The defaults take 90 % of the machine's memory and caches of 5 GB.
@@ -41,11 +40,6 @@ _DEFAULT_SETTINGS_IN_MEMORY: Final = {"max_result_bytes": str(256 * 1024**2)}
 
 _SETTING_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PARAMETER_NAME: Final = re.compile(r"[A-Za-z0-9_$]+")
-
-_QUERY_ID: Final = "SELECT query_id FROM system.processes WHERE Settings['log_comment'] = "
-_ERRORS: Final = (
-    "SELECT code, name, value, query_id, last_error_message FROM system.errors WHERE NOT remote"
-)
 
 # chDB gives these names a meaning of its own: results as Python objects.
 _NOT_FORMATS: Final = frozenset({"dataframe", "datastore", "arrowtable", "debug"})
@@ -108,7 +102,7 @@ class Engine:
         self._text(f"CREATE DATABASE {FILES_DATABASE} ENGINE = Memory")
         self._text(f"CREATE DATABASE IF NOT EXISTS {CURRENT_DATABASE} ENGINE = Atomic")
         self._observer = Connection(self._address)
-        self._observing = Lock()
+        self._failures = Failures(self._observer)
         self.version = self._text("SELECT version()")
         self.timezone = self._text("SELECT timezone()")
 
@@ -133,7 +127,7 @@ class Engine:
     def query(self, scope: Scope, *, streams: bool = False) -> Query:
         """Return a query to run; nothing is opened before its first call."""
         defaults = {} if streams else _DEFAULT_SETTINGS_IN_MEMORY
-        return Query(self._address, scope, defaults, self._observe)
+        return Query(self._address, scope, defaults, self._failures)
 
     def kill(self, tag: str) -> None:
         """Ask the running query of that tag to stop; nothing happens if there is none."""
@@ -144,12 +138,6 @@ class Engine:
         """Release the data directory. Queries must have been closed."""
         self._observer.close()
         self._connection.close()
-
-    def _observe(self, sql: str) -> list[list[str]]:
-        """Return rows, each value as text, of what the engine says of itself."""
-        with self._observing:
-            lines = self._observer.query(sql, "JSONCompactStringsEachRow").bytes().splitlines()
-        return [orjson.loads(line) for line in lines]
 
     def _text(self, sql: str) -> str:
         return bytes(self._connection.query(sql, "TabSeparated").bytes()).decode().strip()
@@ -166,17 +154,16 @@ class Query:
         address: str,
         scope: Scope,
         defaults: Mapping[str, str],
-        observe: Callable[[str], list[list[str]]],
+        failures: Failures,
     ) -> None:
         self._address = address
-        self._observe = observe
+        self._failures = failures
         self._scope = scope
         self._defaults = {**_DEFAULT_SETTINGS, **defaults}
         self._opened: Connection | None = None
         self._stream: StreamingResult | None = None
         self._inserter: StreamingInserter | None = None
-        self._insert_id = ""
-        self._errors: dict[str, int] = {}  # how many of each code there were before the insert
+        self._before: Before | None = None
 
     def __enter__(self) -> Query:
         return self
@@ -191,7 +178,7 @@ class Query:
         try:
             result = connection.query(sql, format_name, params=self._scope.parameters)  # type: ignore[arg-type]
         except RuntimeError as error:
-            raise from_engine(error) from None
+            raise self._failed(error) from None
         return Result(
             body=result.bytes(),
             read_rows=result.storage_rows_read(),
@@ -234,11 +221,9 @@ class Query:
             if parameters:
                 connection.query(_set(parameters))
             self._inserter = connection.send_insert(sql, format_name)
-            ids = self._observe(_QUERY_ID + _quoted(self._scope.tag))
-            self._insert_id = ids[0][0] if len(ids) == 1 else ""
-            self._errors = {code: int(count) for code, _, count, _, _ in self._observe(_ERRORS)}
+            self._before = self._failures.before(_quoted(self._scope.tag))
         except RuntimeError as error:
-            raise from_engine(error) from None
+            raise self._failed(error) from None
 
     def append(self, data: bytes) -> None:
         """Hand over the next bytes of the insert; waits while the engine is busy."""
@@ -251,28 +236,19 @@ class Query:
     def finish_insert(self) -> Result:
         """End the data of the insert and wait until its rows are stored."""
         assert self._inserter is not None, "begin_insert comes first"
+        assert self._before is not None, "begin_insert comes first"
         try:
             done = self._inserter.finish()
-            self._require_stored()
+            self._failures.require_none(self._before)
         except RuntimeError as error:
             raise from_engine(error) from None
         return Result(b"", written_rows=done.rows_written, written_bytes=done.bytes_written)
 
-    def _require_stored(self) -> None:
-        """Raise the error by which the rows of an insert were not stored.
-
-        chDB reports what it cannot parse, but answers that all rows are written where they cannot
-        be stored: a full disk, a constraint, a view. The engine counts such errors, each with the
-        query that had the last one.
-        """
-        for code, name, count, query_id, message in self._observe(_ERRORS):
-            more = int(count) - self._errors.get(code, 0)
-            if more and query_id == self._insert_id != "":
-                raise QueryError(int(code), f"Code: {code}. DB::Exception: {message}. ({name})")
-            if more > 1 or (more and not self._insert_id):  # one before the last may be ours
-                raise refusal(
-                    Code.STD_EXCEPTION, f"It is not known whether the rows are stored: {message}"
-                )
+    def _failed(self, error: RuntimeError) -> QueryError:
+        """Return the error of a statement that, if it is an insert, is counted as failed."""
+        with suppress(RuntimeError):
+            self._failures.count()
+        return from_engine(error)
 
     def close(self) -> None:
         """End whatever still runs. Of an unfinished insert, blocks already stored stay."""
