@@ -190,6 +190,8 @@ def plan(settings: Settings, wishes: Wishes) -> Stack:
     _redis(stack, wishes)
     if wishes.stores_only:
         return stack
+    if _keeps_tape_here(stack, wishes) and not _has_tape_to_empty(stack, wishes):
+        _note_tape(stack, wishes)
     _chain(stack, wishes)
     _roles(stack, wishes)
     _facilitator(stack, wishes)
@@ -207,12 +209,7 @@ def plan(settings: Settings, wishes: Wishes) -> Stack:
 
 def _tape(stack: Stack, wishes: Wishes) -> None:
     """Decide whether the stores here begin empty: the tape of a local chain always ends."""
-    is_here = not (
-        _kafka_is_elsewhere(stack, wishes)
-        and _is_set(stack, "clickhouse_url")
-        and _is_set(stack, "redis_url")
-    )
-    if wishes.stores_only or not is_here:
+    if wishes.stores_only or not _keeps_tape_here(stack, wishes):
         return
     data = stack.settings.soltape_data
     try:
@@ -231,8 +228,26 @@ def _tape(stack: Stack, wishes: Wishes) -> None:
         stack.notes.append(
             "the stores here kept the tape of a local chain and are emptied; API keys stay"
         )
-    else:
-        _note_tape(stack, wishes)
+    if stack.begins_tape:  # all of them before one is emptied
+        if not _kafka_is_elsewhere(stack, wishes):
+            _require_idle(data / _LOGS[wishes.broker or "embedded"])
+        if not _is_set(stack, "clickhouse_url"):
+            _require_idle(data / "clickhouse")
+
+
+def _keeps_tape_here(stack: Stack, wishes: Wishes) -> bool:
+    return not (
+        _kafka_is_elsewhere(stack, wishes)
+        and _is_set(stack, "clickhouse_url")
+        and _is_set(stack, "redis_url")
+    )
+
+
+def _has_tape_to_empty(stack: Stack, wishes: Wishes) -> bool:
+    """Whether a local chain's tape is still in Redis, where a chain elsewhere shall begin."""
+    return (
+        stack.begins_tape and _chain_is_elsewhere(stack, wishes) and not _is_set(stack, "redis_url")
+    )
 
 
 def _note_tape(stack: Stack, wishes: Wishes) -> None:
@@ -300,9 +315,13 @@ def _empty(stack: Stack, name: str) -> None:
     if not stack.begins_tape:
         return
     folder = stack.settings.soltape_data / name
+    _require_idle(folder)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _require_idle(folder: Path) -> None:
     if pid := folder_lock.holder(folder / "lock"):  # `soltape kafka`, say, on another port
         raise folder_lock.FolderInUse(folder, pid)
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 async def _ready_with_topics(broker: Process, settings: Settings) -> None:
@@ -338,8 +357,6 @@ def _redis(stack: Stack, wishes: Wishes) -> None:
         stack.elsewhere["keys"] = host_of(keys)
     if _is_set(stack, "redis_url"):
         stack.elsewhere["redis"] = host_of(stack.settings.redis_url)
-        if stack.begins_tape:
-            _note_tape(stack, wishes)
         return
     port = _listen(stack, "redis", "redis_url", REDIS_PORT)
     password = _password(stack, "REDIS_PASSWORD")

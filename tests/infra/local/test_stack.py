@@ -4,7 +4,7 @@ import os
 import socket
 import subprocess
 import sys
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -195,7 +195,7 @@ def test_a_local_chain_begins_a_new_tape_and_another_one_continues_its_own(monke
     kept = kept_by_stores()
     plan(load_own(), Wishes(stores_only=True))
     assert all(file.exists() for file in kept)
-    (load_own().soltape_data / tape.FILE).unlink()  # as after a restore: nothing says whose it is
+    (load_own().soltape_data / tape.FILE).unlink()  # as of a version that noted none
     monkeypatch.setenv("GEYSER_ENDPOINT", "https://yellowstone.example:443")
     for _ in range(2):
         plan(load_own(), Wishes())
@@ -215,6 +215,23 @@ def test_a_local_chain_does_not_empty_the_tape_of_another_one(monkeypatch):
     (load_own().soltape_data / tape.FILE).unlink()
     plan(load_own(), Wishes())
     assert not any(file.exists() for file in kept)
+
+
+@pytest.mark.parametrize("in_use", ["kafka", "clickhouse", "port"])
+def test_a_start_that_is_refused_empties_no_tape_and_the_next_one_continues_it(monkeypatch, in_use):
+    kept = kept_by_stores()  # by a version that noted nothing
+    with ExitStack() as stack:
+        if in_use == "port":
+            taken = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+            monkeypatch.setenv("KAFKA_BOOTSTRAP", f"127.0.0.1:{taken.getsockname()[1]}")
+        else:
+            stack.enter_context(folder_lock.hold(load_own().soltape_data / in_use / "lock"))
+        with pytest.raises((PortInUse, folder_lock.FolderInUse)):
+            plan(load_own(), Wishes(broker="embedded"))
+    monkeypatch.delenv("KAFKA_BOOTSTRAP", raising=False)
+    monkeypatch.setenv("GEYSER_ENDPOINT", "https://yellowstone.example")
+    plan(load_own(), Wishes())
+    assert all(file.exists() for file in kept)
 
 
 def test_where_no_store_is_ours_a_local_chain_empties_nothing(monkeypatch):
