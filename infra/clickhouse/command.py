@@ -138,15 +138,19 @@ def restore(folder: Path) -> None:
       soltape rebuild --from-checkpoint
       soltape keys import /backups/2026-11-23-keys.jsonl   where Redis was lost too
     """
-    from infra.clickhouse import backups
-
-    _at_rest(backups.read, folder)
-    # Were a local chain here last, the next start would empty what was restored.
-    tape.forget(load().soltape_data)
+    _at_rest(_restore, folder)
     click.echo(
         f"{folder}: restored. Before agents start: soltape rebuild --from-checkpoint, which takes "
         "Redis back to it"
     )
+
+
+def _restore(data: Path, database: str, folder: Path) -> None:
+    from infra.clickhouse import backups
+
+    backups.read(data, database, folder)
+    # A local chain would empty what was restored, and so would any after a local one.
+    tape.note(data.parent, f"the backup {folder}")
 
 
 def _at_rest(work: Callable[[Path, str, Path], None], folder: Path) -> None:

@@ -16,7 +16,7 @@ LOCAL: Final = "local"
 
 
 def owner(data: Path) -> str | None:
-    """Return LOCAL, the address of a chain elsewhere, or None where nothing says it.
+    """Return LOCAL, the address of a chain elsewhere, a backup, or None where nothing says it.
 
     Raises OSError, UnicodeDecodeError.
     """
@@ -29,8 +29,3 @@ def owner(data: Path) -> str | None:
 def note(data: Path, owner: str) -> None:
     """Note whose tape the stores keep from now on; raises OSError."""
     private_file.replace(data / FILE, f"{owner}\n")
-
-
-def forget(data: Path) -> None:
-    """Forget whose tape it was; raises OSError."""
-    (data / FILE).unlink(missing_ok=True)

@@ -61,7 +61,7 @@ def test_what_was_restored_is_no_tape_of_a_local_chain(data, tmp_path):
     tape.note(tmp_path, tape.LOCAL)
     done = soltape(tmp_path, "restore", tmp_path / "today")
     assert done.returncode == 0, done.stderr
-    assert tape.owner(tmp_path) is None
+    assert tape.owner(tmp_path) == f"the backup {tmp_path / 'today'}"
     with running(tmp_path / "clickhouse", tmp_path / "log") as embedded:
         client = clickhouse_connect.get_client(**embedded.address)
         found = client.query("SELECT count(), sum(length(s)) FROM soltape.rows").result_rows
