@@ -25,8 +25,8 @@ CLOSE_LOOK_S: Final = 60.0
 _FAILED: Final = "SELECT value FROM system.events WHERE event = 'FailedInsertQuery'"
 _QUERY_ID: Final = "SELECT query_id FROM system.processes WHERE Settings['log_comment'] = "
 _ERRORS: Final = (
-    "SELECT code, name, value, query_id, last_error_message FROM system.errors WHERE NOT remote "
-    "ORDER BY last_error_time DESC"
+    "SELECT code, name, value, query_id, last_error_message, last_error_time FROM system.errors "
+    "WHERE NOT remote ORDER BY last_error_time DESC"
 )
 
 
@@ -54,14 +54,15 @@ class Failures:
             return Before(self._failed)  # without a query: it may be of earlier, never of later
         failed = self.count()
         ids = self._rows(_QUERY_ID + quoted_tag)
-        errors = {code: int(count) for code, _, count, _, _ in self._rows(_ERRORS)}
+        errors = {code: int(count) for code, _, count, *_ in self._rows(_ERRORS)}
         return Before(failed, ids[0][0] if len(ids) == 1 else "", errors)
 
     def count(self) -> int:
         """Count inserts that failed; for those that said so, as they are nobody's later."""
         rows = self._rows(_FAILED)  # none before the first
-        self._failed = max(self._failed, int(rows[0][0]) if rows else 0)
-        return self._failed
+        failed = int(rows[0][0]) if rows else 0
+        self._failed = max(self._failed, failed)  # of another thread's, one too low is safe
+        return failed
 
     def require_none(self, before: Before) -> None:
         """Raise QueryError if the insert was not stored, or if that is not known."""
@@ -69,18 +70,18 @@ class Failures:
             return
         self._close_look_until = time.monotonic() + CLOSE_LOOK_S
         hidden = []  # of which one before the last may be this insert's
-        for code, name, count, query_id, message in self._rows(_ERRORS):
+        for code, name, count, query_id, message, at in self._rows(_ERRORS):
             more = int(count) - before.errors.get(code, 0)
             text = f"Code: {code}. DB::Exception: {message}. ({name})"
             if more and query_id == before.query_id != "":
                 raise QueryError(int(code), text)
             if more > 1 or not before.query_id:
-                hidden.append(text)
+                hidden.append((at, text))
         if hidden or not before.query_id:
             raise refusal(
                 Code.STD_EXCEPTION,
-                "It is not known whether the rows are stored. The engine's latest error: "
-                + "".join(hidden[:1]),
+                "It is not known whether the rows are stored. The engine's latest errors: "
+                + "; ".join(text for at, text in hidden if at == hidden[0][0]),
             )
 
     def _rows(self, sql: str) -> list[list[str]]:
