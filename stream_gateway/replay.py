@@ -226,6 +226,7 @@ class Replay:
         """Send what the stream has next; at its end wait for those who read it live."""
         stream, channel = walk.channel.stream, walk.channel
         start = pages.anchor or "-"
+        handed_on = self._source.last(stream)
         [found] = await self._ask(("XRANGE", stream, start, "+", "COUNT", pages.entries))
         if pages.anchor and (not found or text(found[0][0]) != pages.anchor):
             pages.hole = "trimmed"  # or lost
@@ -265,7 +266,12 @@ class Replay:
             walk.pages = _Pages()
             self._begin_anew(walk)
             return
-        if is_end and not await self._source.reached(stream, walk.place, REACHED_WITHIN_S):
+        if not is_end:
+            return
+        if handed_on is not None and walk.place < handed_on and not self._remembers(walk):
+            walk.gap("epoch", None)  # Redis lost what comes next, after we had handed it on
+            walk.place = handed_on
+        if not await self._source.reached(stream, walk.place, REACHED_WITHIN_S):
             raise TimeoutError("the store is ahead, and what it has does not come")
 
     async def _ask(self, *commands: tuple[Any, ...]) -> list[Any]:

@@ -215,6 +215,27 @@ async def test_clients_that_return_get_a_gap_if_redis_lost_all(store, reader):
     await other.stop()
 
 
+async def test_a_client_gets_a_gap_for_what_redis_lost_once_it_was_handed_on(store):
+    """Else it would read the end of the stream repeatedly, until somebody writes the next entry."""
+    since = f"{await store.add(1)}-0"
+    kept = store.file().read_bytes()
+    reader = Reader(store, Recent(max_bytes=1))
+    await reader.start()
+    last = await store.add(2)
+    await until(lambda: reader.source.position[SWAPS.stream] == last)
+    store.kill()
+    await until(lambda: reader.notices)
+    store.file().write_bytes(kept)
+    await store.start()
+    await until(lambda: len(reader.notices) == 2)
+    client = await reader.caught_up(since)
+    assert client.gaps == [("epoch", since, None)]
+    assert (await reader.caught_up(f"{last}-0")).story == []
+    await store.add(3)
+    await until(lambda: client.numbers == [3])
+    await reader.stop()
+
+
 async def test_a_slow_client_is_waited_for_and_delays_no_other(store, reader, monkeypatch):
     monkeypatch.setattr(module, "STEP_BYTES", 10_000)
     monkeypatch.setattr(module, "PAGE_BYTES", 10_000)
