@@ -17,6 +17,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn
 
@@ -178,8 +179,13 @@ class Source:
             stream = cursor.channel.stream
             self.recent.clear(stream)
             self._cursors[stream] = cursor = _Cursor(cursor.channel)
-            [before] = await self._ask([("XREVRANGE", stream, begin, "-", "COUNT", 1)])
+            earlier = ("XREVRANGE", stream, begin, "-", "COUNT", READ_ENTRIES)
+            [before] = await self._ask([earlier])
             start = text(before[0][0]) if before else "-"
+            for entry_id, fields in reversed(before[1:]):  # whose epochs are nothing new
+                with suppress(ValueError):
+                    epoch = unpack(cursor.channel, fields).epoch
+                    cursor.sees(epoch, Place.in_entry(text(entry_id), 0))
             while True:
                 [found] = await self._ask([("XRANGE", stream, start, "+", "COUNT", READ_ENTRIES)])
                 for entry_id, fields in found:

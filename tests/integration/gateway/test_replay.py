@@ -170,6 +170,20 @@ async def test_writers_that_take_turns_are_no_gap(store, reader):
     assert (await reader.caught_up(since)).story == [3, "epoch", 4, 5], "c has begun since"
 
 
+async def test_a_writer_of_before_the_gateway_started_is_no_gap(store):
+    for number, epoch in enumerate(("e1/a", "e1/b", "e1/b")):
+        since = f"{await store.add(number, epoch=epoch, entry=f'{1000 + number}-0')}-0"
+    reader = Reader(store, Recent(max_bytes=1))
+    await reader.start()
+    live = reader.client()
+    await store.add(3, epoch="e1/a")
+    await store.add(4, epoch="e1/c")
+    await until(lambda: 4 in live.story)
+    assert live.story == [3, "epoch", 4]
+    assert (await reader.caught_up(since)).story == [3, "epoch", 4]
+    await reader.stop()
+
+
 async def test_an_entry_that_is_none_is_a_gap_in_its_place(store, reader):
     since = f"{await store.add(1)}-0"
     await store.client.xadd(SWAPS.stream, {"x": "y"})
