@@ -51,7 +51,8 @@ SELECT
         gap -> (toUInt64(greatest(toInt64(least(gap.2, last_slot)) - toInt64(greatest(gap.1, first_slot)) + 1, 0)), gap.3),
         (SELECT groupArray((first_slot, last_slot, kind)) FROM apart)
     ) AS parts,
-    toUInt64(arraySum(part -> part.1 * (part.2 = 'missing'), parts) - blocks_in_gaps) AS missing,
+    -- Not below 0: a gap may be written between the two readings of gaps.
+    toUInt64(greatest(toInt64(arraySum(part -> part.1 * (part.2 = 'missing'), parts)) - toInt64(blocks_in_gaps), 0)) AS missing,
     arraySum(part -> part.1 * (part.2 = 'rolled back'), parts) AS rolled_back,
     arraySum(part -> part.1 * (part.2 = 'lost'), parts) AS lost,
     last_slot - first_slot + 1 - blocks - missing AS without_block,
