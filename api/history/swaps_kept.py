@@ -1,8 +1,8 @@
-"""From when on all swaps are kept: the tape has a beginning, and swaps a time to live.
+"""The block time from which on all swaps are stored: since the tape began, or within their TTL.
 
-ClickHouse counts `CLICKHOUSE_SWAPS_DAYS` from when a row was written, which no block is later than:
-as long as the database itself is younger, nothing has ended. What an earlier, shorter time took is
-gone as well: then the oldest swap there is comes days after the tape's beginning.
+ClickHouse counts `CLICKHOUSE_SWAPS_DAYS` from when a row was written, which is never before its
+block time. While the database is younger than that, no row has expired. Rows that an earlier,
+shorter setting removed do not come back: then the oldest swap is days after the tape's first block.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _KEPT: Final = load(__package__, "swaps_kept")
 
 
 class KeptSwaps:
-    """Where the swaps that are kept begin; asked for now and then."""
+    """Reads from when on swaps are stored, at most every FRESH_FOR_S."""
 
     def __init__(self, stores: Stores, days: int) -> None:
         self._stores = stores
