@@ -111,7 +111,8 @@ class Visit:
 
     def _said(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
-            self._troubles.append(f"console {message.type}: {message.text}")
+            at = message.location["url"]  # of a file that did not come, its own
+            self._troubles.append(f"console {message.type}: {message.text} ({at})")
 
     def _asked(self, request: Request) -> None:
         self._check_host(request.url)
