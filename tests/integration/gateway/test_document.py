@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
+from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import orjson
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
 
 import stream_gateway
 from pipeline.agents.live.vocabulary import SLUGS
@@ -111,6 +115,41 @@ async def test_the_examples_are_answered_as_they_stand_there(
 
 def test_the_examples_were_found() -> None:
     assert len(BLOCKS) == 5
+
+
+async def test_the_client_that_is_shown_goes_on_where_it_was_cut(world: Any, key: str) -> None:
+    [recipe] = re.findall(r"```python\n(async def follow.*?)```", TEXT, re.DOTALL)
+    connections: list[ClientConnection] = []
+
+    async def connect_as(url: str) -> AsyncIterator[ClientConnection]:
+        async for connection in connect(url, additional_headers={"x-api-key": key}):
+            connections.append(connection)
+            yield connection
+
+    client = SimpleNamespace(connect=connect_as, ConnectionClosed=ConnectionClosed)
+    namespace: dict[str, Any] = {"json": json, "websockets": client}
+    exec(recipe, namespace)
+    taken: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+
+    async def next_taken(kind: str) -> dict[str, Any]:
+        async with asyncio.timeout(WITHIN_S):
+            while (message := await taken.get())["type"] != kind:
+                assert message["type"] != "error", message
+        return message
+
+    price = LiveEvent((MINT, "pump-fun"), b'{"type":"price","channel":"prices","data":{}}')
+    wanted = {"prices": {"mints": [MINT], "snapshot": True}}
+    following = asyncio.create_task(
+        namespace["follow"](f"{world.url}/ws", wanted, taken.put_nowait)
+    )
+    await next_taken("snapshot")
+    world.publish(channels.PRICES, price)
+    seen = (await next_taken("price"))["id"]
+    connections[-1].transport.abort()
+    world.publish(channels.PRICES, price)
+    assert (await next_taken("subscribed"))["since"] == seen
+    assert (await next_taken("price"))["id"] > seen
+    following.cancel()
 
 
 async def test_all_clients_old_and_new_get_a_notice_of_a_stopped_pipeline(
