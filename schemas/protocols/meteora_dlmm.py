@@ -66,6 +66,9 @@ _SHARES_AT: Final = 72
 _REWARDS_AT: Final = 1192  # of each bin two counters of u128, two pending u64
 _FEES_AT: Final = 4552  # likewise
 _COUNTED_WORDS: Final = 6
+_FIRST_SHARES: Final = slice(72, 632)  # of a position of the first version, u64 of each bin
+_FIRST_REWARDS_AT: Final = 632
+_FIRST_FEES_AT: Final = 3992
 _MORE_WORDS: Final = 14  # PositionBinData: share, rewards, fees
 _MORE_SIZE: Final = 8 * _MORE_WORDS
 _MORE_REWARDS: Final = 2  # word of it
@@ -180,17 +183,16 @@ def _owner(account: Account) -> bytes:
 def _of_first_version(account: Account, known: Mapping[bytes, Account]) -> Position:
     """Return a position of the program's first version, whose arithmetic no SDK has any more.
 
-    Its tokens are lines without an amount, so that no sum passes for the whole without them.
+    Its tokens are lines without an amount, so that no sum passes for the whole without them. One
+    that was emptied and not closed has what is pending, and nothing that is not known.
     """
     if len(account.data) != POSITION_V1.size:
         raise Unreadable(f"position of {len(account.data)} bytes", account.address)
     address = account.data[8:40]
-    position = Position(
-        ROUTE,
-        account,
-        market=address,
-        unsupported_fields=["assets: a position of the first version", "range"],
-    )
+    position = Position(ROUTE, account, market=address, unsupported_fields=["range"])
+    has_shares = any(account.data[_FIRST_SHARES])
+    if has_shares:
+        position.unsupported_fields.append("assets: a position of the first version")
     pair = known.get(address)
     if pair is None:
         position.missing = [address]
@@ -198,9 +200,19 @@ def _of_first_version(account: Account, known: Mapping[bytes, Account]) -> Posit
     if pair.kind is not PAIR or len(pair.data) != PAIR.size:
         raise Unreadable("lb_pair is no pair", account.address)
     position.reference_slot = pair.slot
-    mints = raw_pubkey(pair.data, 88), raw_pubkey(pair.data, 120)
+    mints = [raw_pubkey(pair.data, at) for at in (88, 120, 264, 408)]
+    if has_shares:
+        position.assets = [
+            Asset(role, mint, None) for role in (Role.SUPPLY, Role.REWARD) for mint in mints[:2]
+        ]
+        return position
+    pending_raw = [
+        sum(column)
+        for at in (_FIRST_FEES_AT, _FIRST_REWARDS_AT)
+        for column in _columns(account.data, _BASE_BINS, at, 0, _COUNTED_WORDS)[4:]
+    ]
     position.assets = [
-        Asset(role, mint, None) for role in (Role.SUPPLY, Role.REWARD) for mint in mints
+        Asset(Role.REWARD, mint, raw) for mint, raw in zip(mints, pending_raw, strict=True) if raw
     ]
     return position
 

@@ -341,7 +341,8 @@ def test_bins_with_limit_orders_pay_no_rewards() -> None:
 
 
 def test_a_position_of_the_first_version_is_named_without_amounts() -> None:
-    data = put(7560, dlmm.POSITION_V1.tag, (8, PAIR), (40, WALLET))
+    one_share = (72 + 8 * 69, struct.pack("<Q", 1))
+    data = put(7560, dlmm.POSITION_V1.tag, (8, PAIR), (40, WALLET), one_share)
     of_first = account(AT, dlmm.POSITION_V1, data)
     known = {PAIR: account(PAIR, dlmm.PAIR, bin_pair(), slot=7)}
     [position] = driven(dlmm.read(Held(WALLET, [of_first]), WORLD), known)
@@ -353,6 +354,21 @@ def test_a_position_of_the_first_version_is_named_without_amounts() -> None:
     [position] = driven(dlmm.read(Held(WALLET, [of_first]), WORLD), {})
     assert (position.assets, position.missing) == ([], [PAIR])
     assert driven(dlmm.read(Held(OTHER, [of_first]), WORLD), {}) == []
+
+
+def test_an_emptied_position_of_the_first_version_has_what_is_pending_and_no_more() -> None:
+    """It may stay open for ever: an unknown amount would make the wallet's sums null as long."""
+    empty = put(7560, dlmm.POSITION_V1.tag, (8, PAIR), (40, WALLET), (3992, wide(7) + wide(8)))
+    known = {PAIR: account(PAIR, dlmm.PAIR, bin_pair(), slot=7)}
+    held = Held(WALLET, [account(AT, dlmm.POSITION_V1, empty)])
+    [position] = driven(dlmm.read(held, WORLD), known)
+    assert (position.assets, position.missing) == ([], [])
+    assert position.unsupported_fields == ["range"]
+    for at, values in ((3992 + 32, (3, 4)), (3992 + 69 * 48 + 32, (10, 0)), (632 + 32, (5, 0))):
+        struct.pack_into("<QQ", empty, at, *values)
+    held = Held(WALLET, [account(AT, dlmm.POSITION_V1, empty)])
+    [position] = driven(dlmm.read(held, WORLD), known)
+    assert lines(position) == [(Role.REWARD, X, 13), (Role.REWARD, Y, 4), (Role.REWARD, R, 5)]
 
 
 @pytest.mark.parametrize(
@@ -593,3 +609,6 @@ def test_a_real_position_of_the_first_version_is_found_by_its_owner() -> None:
     held = Held(wallet, [account(AT, dlmm.POSITION_V1, data)])
     [position] = driven(dlmm.read(held, WORLD), {})
     assert position.market == data[8:40]
+    lower, upper = struct.unpack_from("<ii", data, 7352)
+    shares = struct.unpack_from("<70Q", data, 72)
+    assert [bool(each) for each in shares] == [number <= upper - lower for number in range(70)]
