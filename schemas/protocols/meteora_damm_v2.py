@@ -1,6 +1,7 @@
 """Meteora DAMM v2: a share of a pool's liquidity, which the holder of an NFT has.
 
-Liquidity is unlocked, vested or locked for good; all of it counts and earns. A vesting is inside
+Liquidity is unlocked, vested or locked for good; all of it counts and earns. Nothing leaves a pool
+before its activation, by `PermissionlessActionAccess::can_remove_liquidity`. A vesting is inside
 the position or in an account of its own, which the position does not name: where none was found,
 what the position says is vested stays locked, without a schedule.
 Source: IDL `cp_amm` 0.2.5 (zero-copy layouts), `@meteora-ag/cp-amm-sdk` 1.5.0.
@@ -122,6 +123,7 @@ class _Pool(NamedTuple):
     sqrt_min: int
     sqrt_max: int
     sqrt_price: int
+    opens_point: int  # its activation
     is_by_slot: bool
     is_compounding: bool
     reserve_a: int  # of a compounding pool only
@@ -226,6 +228,7 @@ def _pool(account: Account, of: _Share) -> _Pool:
         sqrt_min=sqrt_min,
         sqrt_max=sqrt_max,
         sqrt_price=sqrt_price,
+        opens_point=u64(data, 472),
         is_by_slot=activation == 0,
         is_compounding=mode == _COMPOUNDING,
         reserve_a=u64(data, 680),
@@ -270,10 +273,16 @@ def _position(
     position.locks = [*_locks(share, vestings, point, pool.is_by_slot)]
     if any(lock.kind == "vesting" and lock.claimable_raw is None for lock in position.locks):
         position.unsupported_fields = [_NO_SCHEDULE]
+    free = share.unlocked + sum(lock.claimable_raw or 0 for lock in position.locks)
+    if point < pool.opens_point:
+        free = 0
+        if share.unlocked:
+            ends = _ends(pool.opens_point, pool.is_by_slot)
+            position.locks.append(Lock("term", share.unlocked, 0, *ends))
     position.range = _range(pool, decimals)
     position.assets = [
         Asset(role, mint, raw, decimals.get(mint))
-        for role, mint, raw in _lines(share, pool, position.locks, world)
+        for role, mint, raw in _lines(share, pool, free, world)
         if raw
     ]
     return position
@@ -294,29 +303,29 @@ def _locks(share: _Share, vestings: list[_Vesting], point: int, is_by_slot: bool
     for each in vestings:
         unexplained -= (locked := each.locked)
         if locked:
-            end = each.end_point
-            yield Lock(
-                "vesting",
-                locked_raw=locked,
-                claimable_raw=min(each.free(point), locked),
-                ends_ms=None if is_by_slot else min(end * 1000, _JSON_MAX),
-                ends_slot=min(end, _JSON_MAX) if is_by_slot else None,
-            )
+            free = min(each.free(point), locked)
+            yield Lock("vesting", locked, free, *_ends(each.end_point, is_by_slot))
     if unexplained > 0:
         yield Lock("vesting", locked_raw=unexplained)
     if share.permanent:
         yield Lock("permanent", locked_raw=share.permanent, claimable_raw=0)
 
 
+def _ends(point: int, is_by_slot: bool) -> tuple[int | None, int | None]:
+    """Return the milliseconds and the slot at which a lock ends: one of both."""
+    if is_by_slot:
+        return None, min(point, _JSON_MAX)
+    return min(point * 1000, _JSON_MAX), None
+
+
 def _lines(
-    share: _Share, pool: _Pool, locks: list[Lock], world: World
+    share: _Share, pool: _Pool, free: int, world: World
 ) -> Iterator[tuple[Role, bytes, int]]:
     """Yield role, mint and raw amount of what can be withdrawn, what is locked, what was earned.
 
     Both parts of a token together are what all the liquidity holds, rounded down once.
     """
     liquidity = share.liquidity
-    free = share.unlocked + sum(lock.claimable_raw or 0 for lock in locks)
     all_amounts = pool.amounts(liquidity)
     free_amounts = pool.amounts(min(free, liquidity))
     for mint, of_all, of_free in zip((pool.a, pool.b), all_amounts, free_amounts, strict=True):

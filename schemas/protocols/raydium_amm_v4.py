@@ -2,8 +2,9 @@
 
 Source: raydium-amm's `AmmInfo` and `TargetOrders`, neither with a tag, and its `process_withdraw`:
 the vaults less what waits to be taken as Raydium's profit, less what the withdrawal itself adds to
-that (`calc_take_pnl`), by the pool's own count of LP tokens, rounded down. A pool's order book is
-not read: the program has used none since `calc_total_without_take_pnl_no_orderbook`.
+that (`calc_take_pnl`), by the pool's own count of LP tokens, rounded down; by `AmmStatus` nothing
+of a pool that is disabled. A pool's order book is not read: the program has used none since
+`calc_total_without_take_pnl_no_orderbook`.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ ROUTE: Final = "liquidity"
 LP_MINT_AT: Final = 464
 _PROGRAM: Final = key("675kPX9MHTjS2zt1qfr1NYHuzeLXfQM9H24wFSUt1Mp8")
 _WITHDRAW_ONLY: Final = 3  # a withdrawal takes no profit then
+_PAYING: Final = (1, 3, 4, 5, 6, 7)  # status of pools that liquidity can be withdrawn from
 _MOST_DECIMALS: Final = 255
 _NO_POOL: Final = "assets: both tokens of the pool of the LP tokens, which is not known"
 
@@ -153,7 +155,11 @@ def _count(position: Position, pool: _Pool, lp_raw: int, known: Mapping[bytes, A
         )
     else:
         position.unsupported_fields.append("amounts: the program refuses to count its profit")
-    position.assets = vaults.assets(Role.SUPPLY, amounts, pool.coin, pool.pc)
+    role = Role.SUPPLY
+    if pool.status not in _PAYING:
+        role = Role.LOCKED
+        position.unsupported_fields.append(vaults.PAUSED)
+    position.assets = vaults.assets(role, amounts, pool.coin, pool.pc)
 
 
 def _profit(pool: _Pool, targets: Account, coin: int, pc: int) -> tuple[int, int] | None:

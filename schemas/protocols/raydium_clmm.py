@@ -3,10 +3,11 @@
 A position belongs to the holder of the NFT of its mint, in either token program. The lock program
 keeps the NFT of a position for ever, and gives another NFT for it: its holder collects fees and
 rewards. Amounts are those that leave the pool: what a Token-2022 mint takes of a transfer is not
-taken off. Limit orders are accounts of their own and are not read.
+taken off; none leaves while a bit of the pool's status disables it. Limit orders are accounts of
+their own and are not read.
 Sources: raydium-io/raydium-clmm, states/{personal_position,pool,tick_array}.rs,
-libraries/liquidity_math.rs, instructions/increase_liquidity.rs; `LockClPositionLayoutV2` of its SDK
-0.2.73-alpha, which gives no tag: the size identifies a lock.
+libraries/liquidity_math.rs, instructions/{increase,decrease}_liquidity.rs; `LockClPositionLayoutV2`
+of its SDK 0.2.73-alpha, which gives no tag: the size identifies a lock.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from schemas.protocols.contract import (
 )
 from schemas.protocols.math.concentrated import Growth, grown, owed_raw, price_range, token_amounts
 from schemas.protocols.math.ticks import array_start, raydium_sqrt_price_x64
+from schemas.protocols.vaults import PAUSED
 from schemas.solana.addresses import key
 from schemas.solana.borsh import raw_pubkey, u16, u64, u128
 from schemas.solana.derived import derived
@@ -55,6 +57,8 @@ LOCK: Final = Kind("raydium_clmm_lock", _LOCKS, size=241, mints=(137,))
 
 _TICKS: Final = 60
 _TICK_SIZE: Final = 168
+_STATUS_AT: Final = 389
+_NO_DECREASE: Final = 2
 _REWARDS_AT: Final = range(397, 397 + 3 * 169, 169)
 _U64: Final = (1 << 64) - 1
 _CACHED_POOLS: Final = 1 << 10  # 3 kB each
@@ -193,9 +197,12 @@ def _position(
     amounts = token_amounts(placed.liquidity, sqrt_price_x64, lower_x64, upper_x64)
     if max(amounts) > _U64:
         raise Unreadable("position: its liquidity is more than u64", placed.holder.address)
+    is_paused = bool(data[_STATUS_AT] & _NO_DECREASE)
+    if is_paused:
+        position.unsupported_fields.append(PAUSED)
+    role = Role.LOCKED if is_locked or is_paused else Role.SUPPLY
     for mint, raw, of in zip(mints, amounts, decimals, strict=True):
         if raw:
-            role = Role.LOCKED if is_locked else Role.SUPPLY
             position.assets.append(Asset(role, mint, raw, of))
     arrays = [array for each in addresses if (array := _of(found, each, TICK_ARRAY))]
     position.missing += [each for each in dict.fromkeys(addresses) if each not in found]

@@ -2,9 +2,10 @@
 
 Source: raydium-cp-swap's `PoolState` (borsh order, packed) and its `withdraw`: vault less protocol,
 fund and creator fees, by the pool's own count of LP tokens, rounded down; before the transfer fee
-that a Token-2022 mint may take. Raydium's lock program: `LockedCpLiquidityState`; the holder of its
-NFT collects the fees, and nobody the liquidity. As fees are collected, the locked amount of LP
-tokens falls by their worth: what is not collected is within the locked amounts.
+that a Token-2022 mint may take; nothing while a bit of the pool's status disables withdrawals.
+Raydium's lock program: `LockedCpLiquidityState`; the holder of its NFT collects the fees, and
+nobody the liquidity. As fees are collected, the locked amount of LP tokens falls by their worth:
+what is not collected is within the locked amounts.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ ROUTE: Final = "liquidity"
 LP_MINT_AT: Final = 136
 POOL_AT: Final = 64  # of a lock
 NFT_AT: Final = 96
+_STATUS_AT: Final = 329
+_NO_WITHDRAWALS: Final = 2
 
 POOL: Final = Kind(
     "raydium_cpmm_pool",
@@ -58,6 +61,7 @@ class _Pool(NamedTuple):
     lp_mint: bytes
     supply: int
     sides: tuple[Side, Side]
+    is_paused: bool
 
 
 class _Share(NamedTuple):
@@ -117,15 +121,17 @@ def _position(each: _Share, pool: Account | None, known: Mapping[bytes, Account]
     if each.pool is None:
         position.missing = [each.pool_address]
         return position
-    lp_mint, supply, sides = each.pool
+    lp_mint, supply, sides, is_paused = each.pool
     if each.lock is None:
         position.stands_for = {lp_mint: each.shares}
     if each.shares > supply:
         raise Unreadable(f"{each.shares} of {supply} LP tokens", each.account.address)
     first, second = (vaults.reserve(known, side, each.account.address) for side in sides)
     vaults.note_vaults(position, known, *sides)
+    if is_paused:
+        position.unsupported_fields.append(vaults.PAUSED)
     position.assets = vaults.assets(
-        Role.SUPPLY if each.lock is None else Role.LOCKED,
+        Role.SUPPLY if each.lock is None and not is_paused else Role.LOCKED,
         (
             vaults.share_of(each.shares, first, supply),
             vaults.share_of(each.shares, second, supply),
@@ -144,6 +150,7 @@ def _pool(account: Account) -> _Pool:
         data[LP_MINT_AT : LP_MINT_AT + 32],
         _u64(account, 333),
         (_side(account, 0), _side(account, 1)),
+        bool(data[_STATUS_AT] & _NO_WITHDRAWALS),
     )
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Final
 
 from schemas.protocols.contract import Account, Asset, Position, Range, Role, Unreadable
 from schemas.protocols.token import TOKEN, TOKEN_2022, TOKEN_2022_EXTENDED
 from schemas.solana.token_accounts import BadAccount, read_token_account
+
+PAUSED: Final = "locks: the pool is paused: it pays nothing out until its program's admin ends that"
 
 
 @dataclass(frozen=True, slots=True)

@@ -517,6 +517,23 @@ def test_a_vesting_that_ends_beyond_what_json_counts_exactly_ends_at_the_last_of
     assert by_slot.locks[0].ends_slot == 9_007_199_254_740_991
 
 
+@pytest.mark.parametrize(
+    ("by_time", "point", "ends"),
+    [(b"\x01", 2001, (2_001_000, None)), (b"\x00", 1001, (None, 1001))],
+)
+def test_nothing_of_a_pool_is_free_before_its_activation(
+    by_time: bytes, point: int, ends: tuple[int | None, int | None]
+) -> None:
+    at = (472, struct.pack("<Q", point) + by_time)
+    early = (472, struct.pack("<Q", point - 1) + by_time)
+    [position] = in_pool(share(), pool(at))
+    assert lines(position)[:2] == [(Role.LOCKED, X, 500), (Role.LOCKED, Y, 500)]
+    assert position.locks[-1] == Lock("term", 600 << 64, 0, *ends)
+    [position] = in_pool(share(), pool(early))
+    assert lines(position)[0] == (Role.SUPPLY, X, 300)
+    assert "term" not in {each.kind for each in position.locks}
+
+
 def test_a_compounding_pool_is_shared_by_its_reserves() -> None:
     [position] = in_pool(share(), of_pool=pool((484, b"\x02")))
     whole = dict.fromkeys((X, Y), 0)

@@ -264,6 +264,16 @@ def test_without_liquidity_only_what_was_owed_is_there_and_no_array_is_needed() 
     assert found.missing == []
 
 
+@pytest.mark.parametrize(("status", "role"), [(2, Role.LOCKED), (0xFF - 2, Role.SUPPLY)])
+def test_liquidity_is_locked_while_the_pool_lets_none_be_decreased(status: int, role: Role) -> None:
+    data = bytearray(pool_bytes())
+    data[389] = status
+    [found] = read([OWN_ACCOUNT], [account(POOL_AT, bytes(data)), *ARRAYS], [NFT])
+    assert [each.role for each in found.assets] == [role, role, Role.REWARD, Role.REWARD]
+    assert [each.amount_raw for each in found.assets[:2]] == [AMOUNT, AMOUNT]
+    assert bool(found.unsupported_fields) is (role is Role.LOCKED)
+
+
 def test_only_the_holder_of_the_nft_has_the_position() -> None:
     lock = account(LOCK_AT, lock_bytes())
     assert read([OWN_ACCOUNT, lock], [OWN_ACCOUNT, POOL_ACCOUNT], []) == []

@@ -292,6 +292,45 @@ def test_a_cpmm_share_is_of_the_vaults_less_all_fees():
     assert position.stands_for == {LP: 33}
 
 
+def cpmm_of(status: int) -> bytes:
+    data = bytearray(cpmm_pool())
+    data[329] = status
+    return bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "kind", "pool_of", "paused", "paying"),
+    [
+        (
+            amm.PROTOCOL,
+            amm.POOL,
+            lambda status: amm_pool(status=status),
+            (0, 2, 8),
+            (1, *range(3, 8)),
+        ),
+        (cpmm.PROTOCOL, cpmm.POOL, cpmm_of, (2, 7), (0, 1, 5)),
+    ],
+    ids=("amm_v4", "cpmm"),
+)
+def test_shares_of_a_pool_that_pays_nothing_out_are_locked(
+    protocol: Protocol,
+    kind: Kind,
+    pool_of: Callable[[int], bytes],
+    paused: tuple[int, ...],
+    paying: tuple[int, ...],
+) -> None:
+    known = vault(COIN_VAULT, COIN, 1_000), vault(PC_VAULT, PC, 4_000), targets(4_000, 1_000)
+    for role, statuses in ((Role.LOCKED, paused), (Role.SUPPLY, paying)):
+        for status in statuses:
+            held = [account(POOL, kind, pool_of(status))]
+            [position] = answered(protocol, held, {LP: 33}, *known)
+            assert [(each.role, each.amount_raw) for each in position.assets] == [
+                (role, 330),
+                (role, 1_320),
+            ]
+            assert len(position.unsupported_fields) == (role is Role.LOCKED)
+
+
 def test_locked_liquidity_is_of_the_nfts_holder_and_not_of_its_former_owner():
     known = (
         account(POOL, cpmm.POOL, cpmm_pool()),
