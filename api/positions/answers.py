@@ -314,7 +314,8 @@ class PositionRecord(TypedDict):
         str | None,
         about(
             "supplied and rewards without borrowed; null: nothing has a price, an amount is not "
-            "known, or a debt has no price",
+            "known, or a debt has no price. 0 where that is so of a loan that anybody can give a "
+            "wallet",
             "3750000000",
         ),
     ]

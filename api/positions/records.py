@@ -6,7 +6,8 @@ price is shown, and worth nothing in any sum. A sum whose parts are
 not all known is null: an unknown amount, or a debt without a price, which would pass for none.
 Beside a debt so is the value where something that it is owed against has no price: what is left of
 it would be a loss. So are the sums of a position that lacks an account: what it has there is in
-none of its lines.
+none of its lines. A loan that anybody could give the wallet makes none of its sums null: it need
+not be paid, and counts 0 while its worth is not known.
 
 A market that anybody can open has its owner's prices and rates: what is in one counts where the
 market is verified. An unknown amount of what would not count anyway makes nothing unknown.
@@ -42,6 +43,9 @@ _OPEN_MARKET: Final = (
     "sums: its market is not verified; the market's owner sets its prices and rates"
 )
 _PARTIAL: Final = "sums: an account that the position needs is not known, and what it has there"
+_GIVEN: Final = (
+    "sums: the worth of the loan is not known, and it counts 0: anybody can give a wallet one"
+)
 
 # To look a member of an enumeration up, or its `value`, takes as long as to make an asset.
 _BORROW: Final = Role.BORROW
@@ -90,6 +94,14 @@ def record(
     is_known = not unknown and not (borrowed and is_unpriced)
     if is_known and not (supplied is None and borrowed is None and rewards is None):
         value = (supplied or 0) + (rewards or 0) - (borrowed or 0)
+    why = None  # its lines are in no sum
+    if not counts:
+        why = _OPEN_MARKET
+    elif position.missing:
+        why = _PARTIAL
+    elif position.can_be_given and not is_known and (borrowed or _BORROW in unknown):
+        supplied = borrowed = rewards = None
+        value, why = 0, _GIVEN
     account, market = position.account, position.market
     return {
         "position_id": address_text(position.id or account.address),
@@ -117,9 +129,7 @@ def record(
         "voting": None if position.voting is None else voting_answer(position.voting),
         "points": [points_answer(each) for each in position.points] if position.points else [],
         "unsupported_fields": (
-            [*position.unsupported_fields]
-            if counts and not position.missing
-            else [*position.unsupported_fields, _PARTIAL if counts else _OPEN_MARKET]
+            [*position.unsupported_fields] if why is None else [*position.unsupported_fields, why]
         ),
     }
 

@@ -248,6 +248,11 @@ class Position:
 
     The position counts where all of them are verified (`Protocol.verified_markets`).
     """
+    can_be_given: bool = False
+    """Anybody can give any wallet such a position with its debts, which the wallet need not pay.
+
+    So it is worth nothing at least, and counts 0 while what it is worth is not known.
+    """
     missing: list[bytes] = field(default_factory=list)
     """Accounts it needs that do not exist: an error where it counts, and asked for anywhere."""
     lacking: list[bytes] = field(default_factory=list)

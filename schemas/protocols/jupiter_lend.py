@@ -227,7 +227,14 @@ def _vault(account: Account, known: Mapping[bytes, Account], time_s: int) -> Pos
     data = account.data
     mint = raw_pubkey(data, 14)
     addresses = _vault_of(data)
-    position = Position("borrow", account, id=mint, market=addresses[0], stands_for={mint: 1})
+    position = Position(
+        "borrow",
+        account,
+        id=mint,
+        market=addresses[0],
+        stands_for={mint: 1},
+        can_be_given=True,
+    )
     kinds = (CONFIG, STATE, METADATA, TICK)
     found = [_known(position, known, at, kind) for at, kind in zip(addresses, kinds, strict=False)]
     config, state, metadata, *ticks = found

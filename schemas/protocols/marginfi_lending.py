@@ -8,9 +8,10 @@ cached price is not of their token.
 Banks may lend on: shares of one for Kamino are collateral tokens of a reserve, which
 `kamino_withdraw` redeems. What shares of Drift, Solend and Jupiter Lend are worth is not computed.
 
-Anybody can put a deposit into an account and hand it to a wallet. One whose amount is not known is
-no line, which would make the wallet's worth unknown, but is named: it can only be more. Beside a
-debt it stays a line without an amount: without it the position would count as a loss.
+Anybody can put a deposit into an account and hand it to a wallet, debts and all: the program does
+not check the new authority (`transfer_to_new_account`). A deposit whose amount is not known is no
+line, which would make the wallet's worth unknown, but is named: it can only be more. Beside a debt
+it stays a line without an amount, without which the position would count as a loss: `can_be_given`.
 """
 
 from __future__ import annotations
@@ -189,7 +190,7 @@ def _positions(
     world: World,
 ) -> Iterator[Position]:
     group = raw_pubkey(account.data, 8)
-    lending = Position("lending", account, market=group, open_markets=[group])
+    lending = Position("lending", account, market=group, open_markets=[group], can_be_given=True)
     rewards = Position("rewards", account, market=group, open_markets=[group])
     slots: list[int] = []
     for balance in balances:

@@ -141,6 +141,35 @@ def test_beside_a_debt_what_has_no_price_makes_no_value(role: Role) -> None:
     assert (alone["value_usd"], has_unknown(alone)) == (None, False)
 
 
+@pytest.mark.parametrize(
+    "others",
+    [
+        [Asset(Role.SUPPLY, UNKNOWN, 7, 1)],
+        [Asset(Role.SUPPLY, COIN, None, 6)],
+        [Asset(Role.BORROW, UNKNOWN, 7, 1), Asset(Role.SUPPLY, COIN, 5_000_000, 6)],
+    ],
+    ids=("unpriced", "unknown", "unpriced debt"),
+)
+def test_a_loan_that_anybody_could_give_the_wallet_makes_nothing_unknown(
+    others: list[Asset],
+) -> None:
+    """It is worth nothing at least: its owner need not pay it. Known to be worth less, it is."""
+    debt = Asset(Role.BORROW, COIN, 1_000_000, 6)
+    given = Position("lending", ACCOUNT, assets=[debt, *others], can_be_given=True)
+    found = record("p99", given, prices())
+    names = ("supplied", "borrowed", "rewards")
+    assert [found[f"{name}_usd_micros"] for name in names] == [None] * 3
+    assert (found["value_usd_micros"], has_unknown(found)) == ("0", False)
+    assert found["assets"][0]["amount_raw"] == "1000000"
+    assert "counts 0" in found["unsupported_fields"][-1]
+    given.missing = [b"b" * 32]
+    assert record("p99", given, prices())["value_usd"] is None
+    known = Position("lending", ACCOUNT, assets=[debt], can_be_given=True)
+    assert record("p99", known, prices())["value_usd"] == -2.0
+    alone = Position("lending", ACCOUNT, assets=[others[-1]], can_be_given=True)
+    assert record("p99", alone, prices())["unsupported_fields"] == []
+
+
 def test_an_amount_that_is_not_known_makes_no_sum() -> None:
     found = answered(Asset(Role.SUPPLY, COIN, 5_000_000, 6), Asset(Role.REWARD, COIN, None, 6))
     assert (found["supplied_usd"], found["rewards_usd"], found["value_usd"]) == (10.0, None, None)

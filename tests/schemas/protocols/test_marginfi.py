@@ -205,7 +205,11 @@ def test_beside_a_debt_a_deposit_whose_amount_is_not_known_stays_a_line() -> Non
     ]
     known = Prices(Tokens({}, 9, 9, 9, 150.0), frozenset(), {}, markets=frozenset({GROUP_AT}))
     found = record("p02", lending, known)
-    assert (found["borrowed_usd_micros"], found["value_usd_micros"]) == ("2", None)
+    assert (found["borrowed_usd_micros"], found["value_usd_micros"]) == (None, "0")
+    assert not has_unknown(found), "anybody can make such an account the wallet's"
+    [staked] = read(data, {BANK_AT: bank(asset_tag=2), DEBT_AT: bank(mint=b"d" * 32)})
+    assert (staked.assets[0].amount_raw, staked.assets[0].oracle_usd) == (9, None)
+    assert record("p02", staked, known)["value_usd_micros"] == "0", "a stake has no price"
     [alone] = read(holder((BANK_AT, 9 * ONE, 0, 0)), {BANK_AT: bank(asset_tag=4)})
     assert alone.assets == []
     assert not has_unknown(record("p02", alone, known))
