@@ -69,7 +69,10 @@ _NO_MARKET: Final = "assets: the market, which says what is deposited, is not kn
 _NO_SUPPLY: Final = "assets.amount_raw: how many LP tokens the market has is not known"
 _NO_RATE: Final = "assets: principal pays SY by a rate that the vault has not seen yet"
 _EMERGENCY: Final = "locks: the vault pays nothing until SY is at its highest rate again"
-_NO_EMISSION: Final = "assets: an emission, for the account that it is paid from is not known"
+_NO_EMISSION: Final = (
+    "rewards: an emission is left out until the account that it is paid from, and that says of "
+    "what it is, is known; it is asked for"
+)
 
 
 class _Tracker(NamedTuple):
@@ -175,7 +178,7 @@ def read(held: Held, world: World) -> Reading:
         else:
             vault = vaults.get(deposit.of)
             positions.append(_yield(deposit, deposit.interest, vault, found, world))
-    return [each for each in positions if each.assets or each.missing]
+    return [each for each in positions if each.assets or each.missing or each.lacking]
 
 
 def _own(held: Held, kind: Kind) -> Iterator[Account]:
@@ -377,8 +380,9 @@ def _reward(
         return
     account = found.get(emission.paid_from)
     if account is None:
-        position.missing.append(emission.paid_from)
-        position.unsupported_fields.append(_NO_EMISSION)
+        position.lacking.append(emission.paid_from)
+        if _NO_EMISSION not in position.unsupported_fields:
+            position.unsupported_fields.append(_NO_EMISSION)
         return
     try:
         if account.kind not in _TOKENS:

@@ -44,6 +44,10 @@ KINDS: Final = (FARM_V3, FARM_V5, FARM_V6, *LEDGERS)
 _VAULT_AT: Final = {FARM_V3: 16, FARM_V5: 16, FARM_V6: 104}
 _REWARD_VAULTS: Final = {FARM_V3: (48,), FARM_V5: (48, 113)}
 _TOKENS: Final = (TOKEN, TOKEN_2022, TOKEN_2022_EXTENDED)
+_NO_REWARD: Final = (
+    "rewards: one is left out until the vault that pays it, and says of what, is known; it is "
+    "asked for"
+)
 
 
 def read(route: str, held: Held, world: World) -> Reading:
@@ -96,7 +100,9 @@ def _position(
         if mint is None:
             of = vaults.get(reward.vault)
             if of is None or of.kind not in _TOKENS:
-                position.missing.append(reward.vault)
+                position.lacking.append(reward.vault)
+                if _NO_REWARD not in position.unsupported_fields:
+                    position.unsupported_fields.append(_NO_REWARD)
                 continue
             mint = _at(of, 0)
         position.assets.append(Asset(Role.REWARD, mint, reward.amount_raw))

@@ -400,6 +400,25 @@ def test_a_deposit_of_lp_tokens_has_its_shares_and_a_line_of_each_farm_that_paid
     ]
 
 
+def test_an_emission_is_asked_for_where_the_account_that_pays_it_is_not_known() -> None:
+    """The rest of the deposit is known all the same: what is left out can only be more."""
+    data = (exponent_yield.MARKET.tag + bytes(32) + PT + SY + bytes(32) + LP).ljust(372, b"\0")
+    data += struct.pack("<QQ24xI", 1000, 3000, 1) + PAID + bytes(40)
+    data += struct.pack("<II8xQ", NOW, 0, 50)
+    market = Account(address_of(3), exponent_yield.MARKET, 1, data, 9)
+    own = exponent_yield.LIQUIDITY.tag + WALLET + market.address
+    own += struct.pack("<QI32xQI", 40, 1, 9, 0)
+    held = Held(WALLET, [Account(address_of(4), exponent_yield.LIQUIDITY, 1, own, 9)])
+    known = [market, mint_account(LP, 100)]
+    [found] = drive(held, known)
+    assert [each.amount_raw for each in found.assets] == [400, 1200]
+    assert (found.missing, found.lacking) == ([], [PAID])
+    assert "asked for" in found.unsupported_fields[0]
+    [found] = drive(held, [*known, token_account(PAID, bytes([201]) * 32)])
+    assert found.assets[2] == Asset(Role.REWARD, bytes([201]) * 32, 9)
+    assert (found.lacking, found.unsupported_fields) == ([], [])
+
+
 def test_a_deposit_without_its_vault_says_so() -> None:
     [found] = drive(Held(WALLET, [yield_position(5)]), [])
     assert found.missing == [bytes([8]) * 32]

@@ -247,7 +247,7 @@ def test_recorded_rewards_of_farms_are_what_the_sdk_says() -> None:
         check_rewards(world)
 
 
-def test_a_reward_whose_vault_is_not_known_is_missing():
+def test_a_reward_whose_vault_is_not_known_is_asked_for():
     [world, *_] = [json.loads(line) for line in (SDK / "farm_rewards.jsonl").open()]
     data = {name: base64.b64decode(world[name]) for name in ("ledger", "farm", "token")}
     known = (
@@ -258,7 +258,9 @@ def test_a_reward_whose_vault_is_not_known_is_missing():
     later = World(world["slot"], world["time_s"], 9)
     wallet = data["ledger"][40:72]
     [position] = answered(amm.PROTOCOL, [ledger], {}, *known, wallet=wallet, world=later)
-    assert position.missing == [data["farm"][48:80]]
+    assert (position.missing, position.lacking) == ([], [data["farm"][48:80]])
+    assert "asked for" in position.unsupported_fields[0]
+    assert [each.role for each in position.assets] == [Role.SUPPLY]
     narrow = data["ledger"][:88]
     old = account(LOCK, farms.LEDGERS[0], narrow)
     reward_vault = vault(data["farm"][48:80], COIN, 5)
