@@ -6,7 +6,8 @@ never their sum. Tokens of a vesting schedule that have not vested back votes on
 is unlocked binds nothing, although the program keeps it until it next merges positions.
 
 Anybody can open a stake account for any wallet, of any size and with any schedule: one without
-tokens and positions is not the wallet's, whatever its schedule says.
+tokens and positions is not the wallet's, whatever its schedule says, and a schedule locks no more
+than the tokens that are there.
 
 Source: the program's `PositionData`, `Position`, `VestingSchedule`, `utils/risk.rs` and
 `utils/clock.rs`; IDL and arithmetic of @pythnetwork/staking-sdk 0.3.0.
@@ -183,7 +184,10 @@ def _position(account: Account, found: Mapping[bytes, Account], world: World) ->
         if is_known:
             unvested_raw = unvested(vesting, listed_s, world.time_s)
             pays = unvested_raw is not None
-            position.locks.append(_vesting_lock(vesting, listed_s, unvested_raw))
+            locked_raw = unvested_raw
+            if locked_raw is not None and balance_raw is not None:
+                locked_raw = min(locked_raw, balance_raw)
+            position.locks.append(_vesting_lock(vesting, listed_s, locked_raw))
     bound = [each for each in staked if each.binds(epoch)]
     votes_raw = sum(each.amount_raw for each in bound if each.publisher is None)
     published_raw = sum(each.amount_raw for each in bound if each.publisher is not None)
@@ -214,12 +218,12 @@ def _lock(staked: Staked, epoch: int) -> Lock:
     return Lock("cooldown", locked, free, ends_ms=_ms(ends * EPOCH_S))
 
 
-def _vesting_lock(vesting: Vesting, listed_s: int | None, unvested_raw: int | None) -> Lock:
+def _vesting_lock(vesting: Vesting, listed_s: int | None, locked_raw: int | None) -> Lock:
     start_s = listed_s if vesting.start_s is None else vesting.start_s
     ends_ms = None
-    if start_s is not None and unvested_raw is not None:
+    if start_s is not None and locked_raw is not None:
         ends_ms = _ms(start_s + vesting.period_s * vesting.periods)
-    return Lock("vesting", unvested_raw, ends_ms=ends_ms)
+    return Lock("vesting", locked_raw, ends_ms=ends_ms)
 
 
 def _ms(time_s: int) -> int:

@@ -168,6 +168,14 @@ def test_an_account_that_a_stranger_opened_for_the_wallet_is_no_position(lock: b
     assert read(stake(bytes(200 * 300)), custody(0), metadata(lock)) == []
 
 
+def test_a_strangers_schedule_locks_no_more_than_the_tokens_that_are_there() -> None:
+    """One unit of PYTH in its custody makes an account that a stranger opened a position."""
+    lock = struct.pack("<BQqQQ", 1, 2**64 - 1, WORLD.time_s + 1, 9, 9)
+    [found] = read(stake(), custody(1), metadata(lock))
+    assert lines(found) == {"locked": 1}
+    assert [each.locked_raw for each in found.locks] == [1]
+
+
 def test_a_schedule_without_periods_is_over_when_it_starts() -> None:
     [over] = read(stake(), custody(100), metadata(schedule(period_s=9, periods=0)))
     assert lines(over) == {"supply": 100}
