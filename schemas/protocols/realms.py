@@ -10,7 +10,7 @@ A DAO's config says of both its tokens what kind they are: tokens of a membershi
 withdrawn, its authority may burn them. A DAO without a config has none.
 
 Source: spl-governance (`state/token_owner_record.rs`, `state/realm.rs`, `state/realm_config.rs`,
-`state/legacy.rs`).
+`state/legacy.rs`); what each plugin counts, governance-program-library and Realms' application.
 Of a record of version 0 the votes are the lower half of the field: the upper counts the votes of
 all time.
 """
@@ -20,7 +20,7 @@ from __future__ import annotations
 from struct import error
 from typing import Final, NamedTuple
 
-from schemas.protocols import helium, pyth
+from schemas.protocols import helium, parcl, pyth
 from schemas.protocols.contract import (
     Account,
     Asset,
@@ -40,7 +40,7 @@ from schemas.protocols.contract import (
 from schemas.protocols.in_step import in_step
 from schemas.protocols.programs import ADDRESSES
 from schemas.protocols.vote_deposits import REGISTRARS, VOTERS, Ballot, read_voters
-from schemas.solana.addresses import text
+from schemas.solana.addresses import key, text
 from schemas.solana.borsh import Reader, raw_pubkey, u32, u64
 from schemas.solana.derived import derived
 
@@ -66,9 +66,22 @@ _TOKENS_AT: Final = 33  # of a config
 _MEMBERSHIP: Final = 1
 _COMMUNITY_MINT: Final = slice(1, 33)
 _READ_ELSEWHERE: Final = frozenset(
-    {helium.PROGRAM, pyth.PROGRAM, *(each.program for each in VOTERS)}
+    {
+        helium.PROGRAM,
+        pyth.PROGRAM,
+        parcl.STAKING,
+        key("dVoTE1AJqkZVoE1mPbWcqYPmEEvAUBksHY2NiM2UJQe"),  # of stakes in Drift's insurance fund
+        *(each.program for each in VOTERS),
+    }
 )
 """Plugins whose deposits are positions of their own."""
+_WITHOUT_DEPOSITS: Final = frozenset(
+    {
+        key("GnftV5kLjd67tvHpNGyodwWveEKivz3ZWvvE3Z4xi2iw"),
+        key("GnftVc21v2BRchsRa9dGdrVmJPLZiRHe9j2offnFTZFg"),
+    }
+)
+"""Plugins that count the NFTs in a wallet."""
 _ROUTE: Final = "deposits"
 _LATEST_MS: Final = (1 << 53) - 1  # times are any i64 of seconds; JSON numbers are not
 _NO_REALM: Final = (
@@ -105,7 +118,8 @@ class _Config(NamedTuple):
     def plugins(self) -> list[bytes]:
         """Return the programs that count the DAO's votes, whose deposits nothing reads."""
         both = (self.community.plugin, self.council.plugin)
-        return [each for each in both if each is not None and each not in _READ_ELSEWHERE]
+        known = _READ_ELSEWHERE | _WITHOUT_DEPOSITS
+        return [each for each in both if each is not None and each not in known]
 
 
 class _Record(NamedTuple):

@@ -31,7 +31,7 @@ from schemas.protocols.programs import ADDRESSES
 from schemas.solana.borsh import i64, raw_pubkey, u64
 
 _SHARED: Final = 77  # numbers in programs.toml; the others are instances of one DAO each
-_INSTANCES: Final = (_SHARED, 78, 79, 80, 81)
+_INSTANCES: Final = (_SHARED, 78, 79, 80, 81, 162, 163)
 _AUTHORITY_AT: Final = 8
 VOTERS: Final = tuple(
     Kind(

@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from solders.pubkey import Pubkey
 
-from schemas.protocols import helium, pyth, realms, vote_deposits
+from schemas.protocols import helium, parcl, pyth, realms, vote_deposits
 from schemas.protocols.contract import (
     Account,
     Held,
@@ -241,8 +241,22 @@ def test_two_empty_records_of_a_dao_are_two() -> None:
 
 @pytest.mark.parametrize(
     "plugin",
-    [None, vote_deposits.VOTERS[0].program, helium.PROGRAM, pyth.PROGRAM],
-    ids=["none", "registry", "helium", "pyth"],
+    [
+        None,
+        vote_deposits.VOTERS[0].program,
+        helium.PROGRAM,
+        pyth.PROGRAM,
+        parcl.STAKING,
+        key("dVoTE1AJqkZVoE1mPbWcqYPmEEvAUBksHY2NiM2UJQe"),
+        key("HBZ5oXbFBFbr8Krt2oMU7ApHFeukdRS8Rye1f3T66vg5"),
+        key("VoteWPk9yyGmkX4U77nEWRJWpcc8kUfrPoghxENpstL"),
+        key("GnftV5kLjd67tvHpNGyodwWveEKivz3ZWvvE3Z4xi2iw"),
+        key("GnftVc21v2BRchsRa9dGdrVmJPLZiRHe9j2offnFTZFg"),
+    ],
+    ids=[
+        *("none", "registry", "helium", "pyth", "parcl", "drift", "xandeum's registry"),
+        *("another registry", "nfts", "compressed nfts"),
+    ],
 )
 def test_an_empty_record_of_any_other_dao_is_no_position(plugin: bytes | None) -> None:
     assert read(record(0, votes=VOTED), others=(config(plugin, plugin),)) == []
@@ -467,6 +481,20 @@ def test_a_registrar_shifts_the_digits_of_a_token_before_they_are_votes(
     [position] = read(voter(entry(1_234, mint=mint)), others=(registrar(digit_shift=digit_shift),))
     assert position.voting is not None
     assert position.voting.power_raw == power_raw
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "vsr2nfGVNHmSY8uxoBGqq8AQbwz3JwaEaHqGbsTPXqQ",
+        "HBZ5oXbFBFbr8Krt2oMU7ApHFeukdRS8Rye1f3T66vg5",
+        "VoteWPk9yyGmkX4U77nEWRJWpcc8kUfrPoghxENpstL",
+    ],
+)
+def test_deposits_in_each_registry_of_realms_are_read(program: str) -> None:
+    of = [kind.program for kind in vote_deposits.VOTERS].index(key(program))
+    [position] = read(voter(entry(10), of=of), others=(registrar(of=of),))
+    assert lines(position) == [(Role.SUPPLY, MINT, 10)]
 
 
 def test_votes_of_an_instance_are_not_known() -> None:
