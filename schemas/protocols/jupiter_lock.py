@@ -1,9 +1,10 @@
 """Jupiter Lock: tokens that vest for a recipient.
 
 A cancelled escrow is empty: cancelling sends to the recipient what was free, and the rest back.
+Each escrow has whether its creator may cancel it, or name another recipient of all that is in it.
 
-Source: `locker` (`state/vesting_escrow.rs`: `VestingEscrow`, `get_max_unlocked_amount`;
-`instructions/cancel_vesting_escrow.rs`).
+Source: `locker` (`state/vesting_escrow.rs`: `VestingEscrow`, `get_max_unlocked_amount`,
+`signer_flag`; `instructions/cancel_vesting_escrow.rs`).
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from schemas.solana.borsh import raw_pubkey, u64
 PROGRAM: Final = key("LocpQgucEQHbqNABEYvBvwoxCPsSbG91A1QaQhQQqjn")
 
 _RECIPIENT_AT: Final = 8
+_CREATOR: Final = slice(72, 104)
 ESCROW: Final = Kind(
     "jupiter_lock_escrow",
     PROGRAM,
@@ -39,6 +41,11 @@ ESCROW: Final = Kind(
     wallets=(_RECIPIENT_AT,),
 )
 _ROUTE: Final = "vesting"
+_CREATOR_MAY: Final = 1  # a bit of a mode; the other is the recipient's
+_OTHER_RECIPIENT: Final = (
+    "locks: the creator of the escrow may name another recipient of all that is in it"
+)
+_CANCELLABLE: Final = "locks: the creator of the escrow may cancel it, and has back what is locked"
 _U64: Final = 1 << 64
 _LATEST_MS: Final = (1 << 53) - 1  # times are any u64 of seconds; JSON numbers are not
 
@@ -110,7 +117,16 @@ def _position(account: Account, now_s: int) -> Position | None:
         market=mint,
         assets=assets,
         locks=[Lock("vesting", locked_raw, free_raw, ends_ms)],
+        unsupported_fields=_revocable(data, locked_raw),
     )
+
+
+def _revocable(data: bytes, locked_raw: int) -> list[str]:
+    """Return how another than the recipient may take back what is in an escrow."""
+    if data[_CREATOR] == data[_RECIPIENT_AT : _RECIPIENT_AT + 32]:
+        return []
+    modes = ((137, _OTHER_RECIPIENT, True), (138, _CANCELLABLE, locked_raw > 0))
+    return [named for at, named, applies in modes if applies and data[at] & _CREATOR_MAY]
 
 
 PROTOCOL: Final = Protocol(

@@ -67,6 +67,7 @@ _LATEST_MS: Final = (1 << 53) - 1  # times are any i64 of seconds; JSON numbers 
 _NO_REGISTRAR: Final = (
     "assets, locks, voting power: the registrar, which has tokens and times, is not known"
 )
+_CLAWBACK: Final = "locks: the DAO may take back what is locked of a grant"
 _OVERFLOW: Final = "voting.power_raw: more than the program can compute"
 _OF_INSTANCE: Final = "voting.power_raw: an instance of the program may count votes in another way"
 _OPEN_VOTES: Final = (
@@ -83,6 +84,7 @@ class Deposit(NamedTuple):
     amount_raw: int
     initially_locked_raw: int
     mint: int  # which of the registrar's
+    is_revocable: bool = False
 
     def left_s(self, now_s: int) -> int:
         """Return for how long it is locked; a constant lockup does not shrink."""
@@ -187,6 +189,7 @@ def _deposits(voter: Account) -> Iterator[Deposit]:
             amount_raw,
             u64(data, at + 40),
             data[at + 50],
+            bool(data[at + 49]),  # allow_clawback
         )
 
 
@@ -224,6 +227,8 @@ def _fill(
     for deposit, terms in both:
         is_kept = ballot is not None and ballot.is_open and terms.votes
         _add(position, deposit, terms.mint, now_s, is_kept=is_kept)
+    if any(each.is_revocable and each.locked_raw(now_s) for each in deposits):
+        position.unsupported_fields.append(_CLAWBACK)
     power_raw = _sum(position, [power(deposit, terms, now_s) for deposit, terms in both])
     if ballot is None:
         position.unsupported_fields.append(_OPEN_VOTES)

@@ -29,8 +29,10 @@ def escrow(
     cancelled_s: int = 0,
     recipient: bytes = WALLET,
     creator: bytes = OTHER,
+    modes: tuple[int, int] = (0, 0),
 ) -> Account:
-    data = jupiter_lock.ESCROW.tag + recipient + MINT + creator + bytes(32) + bytes(8)
+    data = jupiter_lock.ESCROW.tag + recipient + MINT + creator + bytes(33)
+    data += bytes([*modes, 0]) + bytes(4)
     data += struct.pack("<QQQQQ", cliff_s, frequency_s, cliff_raw, period_raw, periods)
     data += struct.pack("<QQQ", claimed, 0, cancelled_s) + bytes(88)
     address = b"e" * 32
@@ -73,6 +75,30 @@ def test_periods_without_length_never_pass() -> None:
     [position] = read(escrow(frequency_s=0))
     assert lines(position) == [(Role.SUPPLY, MINT, 100), (Role.LOCKED, MINT, 100)]
     assert position.locks[0].ends_ms is None
+
+
+@pytest.mark.parametrize(
+    ("modes", "named"),
+    [
+        ((0, 0), []),
+        ((2, 2), []),
+        ((1, 0), ["another recipient"]),
+        ((0, 1), ["may cancel"]),
+        ((3, 3), ["another recipient", "may cancel"]),
+    ],
+)
+def test_what_the_creator_may_take_back_is_named(modes: tuple[int, int], named: list[str]) -> None:
+    [position] = read(escrow(modes=modes))
+    assert len(position.unsupported_fields) == len(named)
+    for each, words in zip(position.unsupported_fields, named, strict=True):
+        assert words in each
+    [own] = read(escrow(modes=modes, creator=WALLET))
+    assert own.unsupported_fields == []
+
+
+def test_a_creator_has_nothing_back_of_what_has_vested() -> None:
+    [position] = read(escrow(modes=(0, 1), cliff_s=NOW_S - 10 * DAY_S))
+    assert position.unsupported_fields == []
 
 
 @pytest.mark.parametrize(

@@ -86,10 +86,11 @@ def entry(
     end_s: int = NOW_S,
     mint: int = 0,
     is_used: bool = True,
+    is_grant: bool = False,
 ) -> bytes:
     data = struct.pack("<qqB15x", start_s, end_s, kind)
     data += struct.pack("<QQ", amount, amount if locked is None else locked)
-    return data + bytes([is_used, 0, mint]) + bytes(29)
+    return data + bytes([is_used, is_grant, mint]) + bytes(29)
 
 
 def voter(*entries: bytes, of: int = 0) -> Account:
@@ -495,6 +496,13 @@ def test_deposits_in_each_registry_of_realms_are_read(program: str) -> None:
     of = [kind.program for kind in vote_deposits.VOTERS].index(key(program))
     [position] = read(voter(entry(10), of=of), others=(registrar(of=of),))
     assert lines(position) == [(Role.SUPPLY, MINT, 10)]
+
+
+@pytest.mark.parametrize(("ends_in_s", "is_named"), [(-1, False), (1, True)])
+def test_what_a_dao_may_take_back_is_named(ends_in_s: int, is_named: bool) -> None:
+    grant = entry(10, CLIFF, start_s=NOW_S - 9, end_s=NOW_S + ends_in_s, is_grant=True)
+    [position] = read(voter(grant), others=(registrar(),))
+    assert any("take back" in each for each in position.unsupported_fields) is is_named
 
 
 def test_votes_of_an_instance_are_not_known() -> None:
