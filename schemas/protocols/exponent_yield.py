@@ -14,7 +14,8 @@ The program divides a market's balances in floating point, here they are exact: 
 digits may differ.
 
 Source: exponent-finance/exponent-core, `state/{vault,yield_token_position,lp_position,market_two,
-personal_yield_tracker}.rs`, `instructions/vault/{merge,collect_interest,collect_emission}.rs`.
+personal_yield_tracker}.rs`, `instructions/vault/{merge,collect_interest,collect_emission}.rs`,
+`instructions/market_two/withdraw_liquidity.rs`.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from schemas.protocols.contract import (
 from schemas.protocols.exponent_number import ONE, divided, number, ratio, times
 from schemas.protocols.mint import MINT, MINT_2022, MINT_2022_EXTENDED
 from schemas.protocols.token import TOKEN, TOKEN_2022, TOKEN_2022_EXTENDED
+from schemas.protocols.vaults import PAUSED
 from schemas.solana.addresses import key
 from schemas.solana.borsh import Reader, raw_pubkey, u16, u32, u64
 from schemas.solana.token_accounts import BadAccount, read_mint, read_token_account
@@ -48,6 +50,8 @@ ROUTE: Final = "positions"
 _YT_AT: Final = 72  # offsets of mints in a vault
 _PT_AT: Final = 104
 _LP_AT: Final = 136  # and in a market
+_STATUS_AT: Final = 331  # of a market
+_CAN_WITHDRAW: Final = 2
 YIELD: Final = Kind(
     "exponent_yield_position", PROGRAM, bytes.fromhex("e35c92311d55475e"), wallets=(8,)
 )
@@ -126,6 +130,7 @@ class _Market(NamedTuple):
     lp: bytes
     pt_raw: int
     sy_raw: int
+    is_paused: bool
     emissions: tuple[_Emission, ...]
     farms: tuple[_Farm, ...]
     seen_s: int  # when farms' indexes were last increased
@@ -271,6 +276,7 @@ def _market(account: Account) -> _Market:
             raw_pubkey(data, _LP_AT),
             u64(data, 372),
             u64(data, 380),
+            not data[_STATUS_AT] & _CAN_WITHDRAW,
             tuple(emissions),
             farms,
             seen_s,
@@ -428,7 +434,7 @@ def _liquidity(
 
 
 def _shares(position: Position, market: _Market, raw: int, found: Mapping[bytes, Account]) -> None:
-    """Add what LP tokens withdraw of a market, rounded down."""
+    """Add what LP tokens withdraw of a market, rounded down; locked while it lets none do so."""
     mint = found.get(market.lp)
     amounts: tuple[int | None, int | None] = (None, None)
     if mint is None:
@@ -440,8 +446,11 @@ def _shares(position: Position, market: _Market, raw: int, found: Mapping[bytes,
         if raw > supply:
             raise Unreadable(f"{raw} of {supply} LP tokens", position.account.address)
         amounts = market.pt_raw * raw // supply, market.sy_raw * raw // supply
+    if market.is_paused:
+        position.unsupported_fields.append(PAUSED)
+    role = Role.LOCKED if market.is_paused else Role.SUPPLY
     for of, amount in zip((market.pt, market.sy), amounts, strict=True):
-        position.assets.append(Asset(Role.SUPPLY, of, amount))
+        position.assets.append(Asset(role, of, amount))
 
 
 def _supply(mint: Account, of: Account) -> int:

@@ -294,6 +294,9 @@ def test_liquidity_that_is_deposited_or_held(folder: Path) -> None:
             assert [(each.mint, each.amount_raw) for each in position.assets[:2]] == [
                 (mint, int(of["financials"][name]) * raw // supply) for mint, name in balances
             ]
+            may_leave = int(of["status_flags"]) & 2
+            roles = {each.role.value for each in position.assets[:2]}
+            assert roles == {"supply" if may_leave else "locked"}
             assert position.reference_slot == 8
         assert len(tokens.assets) == 2
         [tracker] = fields["emissions"]["trackers"]
@@ -320,6 +323,12 @@ def yield_position(yt: int) -> Account:
 
 
 PT, YT, SY, LP, PAID = (bytes([n]) * 32 for n in range(101, 106))
+
+
+def market_head(status: int = 63) -> bytes:
+    """Return a market up to its balances; in `status` 2 is the bit that lets liquidity leave."""
+    data = exponent_yield.MARKET.tag + bytes(32) + PT + SY + bytes(32) + LP
+    return (data.ljust(331, b"\0") + bytes([status])).ljust(372, b"\0")
 
 
 def vault_of(ends_s: int, rate: int = ONE) -> Account:
@@ -369,8 +378,7 @@ def test_a_vault_whose_sy_has_lost_pays_no_matured_principal() -> None:
 
 
 def test_lp_tokens_are_all_of_a_market_at_most() -> None:
-    data = (exponent_yield.MARKET.tag + bytes(32) + PT + SY + bytes(32) + LP).ljust(372, b"\0")
-    data += struct.pack("<QQ", 1000, 3000) + bytes(52)
+    data = market_head() + struct.pack("<QQ", 1000, 3000) + bytes(52)
     market = Account(address_of(3), exponent_yield.MARKET, 1, data, 9)
     [found] = drive(Held(WALLET, [market], {LP: 100}), [mint_account(LP, 100)])
     assert [(each.mint, each.amount_raw) for each in found.assets] == [(PT, 1000), (SY, 3000)]
@@ -379,13 +387,21 @@ def test_lp_tokens_are_all_of_a_market_at_most() -> None:
     assert error.value.account == market.address
 
 
+@pytest.mark.parametrize(("status", "role"), [(61, Role.LOCKED), (2, Role.SUPPLY)])
+def test_liquidity_is_locked_while_its_market_lets_none_leave(status: int, role: Role) -> None:
+    data = market_head(status) + struct.pack("<QQ", 1000, 3000) + bytes(52)
+    market = Account(address_of(3), exponent_yield.MARKET, 1, data, 9)
+    [found] = drive(Held(WALLET, [market], {LP: 50}), [mint_account(LP, 100)])
+    assert found.assets == [Asset(role, PT, 500), Asset(role, SY, 1500)]
+    named = [each for each in found.unsupported_fields if "paused" in each]
+    assert len(named) == (role is Role.LOCKED)
+
+
 def test_a_deposit_of_lp_tokens_has_its_shares_and_a_line_of_each_farm_that_paid() -> None:
     def farm(mint: bytes, per_second: int) -> bytes:
         return mint + struct.pack("<QI", per_second, NOW + 10) + bytes(32)
 
-    tag = exponent_yield.MARKET.tag
-    data = (tag + bytes(32) + PT + SY + bytes(32) + LP).ljust(372, b"\0")
-    data += struct.pack("<QQ24xIII", 1000, 3000, 0, NOW - 20, 2)
+    data = market_head() + struct.pack("<QQ24xIII", 1000, 3000, 0, NOW - 20, 2)
     data += farm(PAID, 5) + farm(SY, 0) + struct.pack("<8xQ", 50)
     market = Account(address_of(3), exponent_yield.MARKET, 1, data, 9)
     tag = exponent_yield.LIQUIDITY.tag
@@ -402,8 +418,7 @@ def test_a_deposit_of_lp_tokens_has_its_shares_and_a_line_of_each_farm_that_paid
 
 def test_an_emission_is_asked_for_where_the_account_that_pays_it_is_not_known() -> None:
     """The rest of the deposit is known all the same: what is left out can only be more."""
-    data = (exponent_yield.MARKET.tag + bytes(32) + PT + SY + bytes(32) + LP).ljust(372, b"\0")
-    data += struct.pack("<QQ24xI", 1000, 3000, 1) + PAID + bytes(40)
+    data = market_head() + struct.pack("<QQ24xI", 1000, 3000, 1) + PAID + bytes(40)
     data += struct.pack("<II8xQ", NOW, 0, 50)
     market = Account(address_of(3), exponent_yield.MARKET, 1, data, 9)
     own = exponent_yield.LIQUIDITY.tag + WALLET + market.address
