@@ -140,7 +140,7 @@ def has_unknown(position: PositionRecord) -> bool:
         return False  # then it is known, and most are
     if not position["is_verified_market"]:
         return False  # it is worth nothing in any sum
-    if _PARTIAL in position["unsupported_fields"]:
+    if lacks_account(position):
         return True
     is_unpriced = False
     for each in position["assets"]:
@@ -149,6 +149,11 @@ def has_unknown(position: PositionRecord) -> bool:
                 return True
             is_unpriced |= each["amount_raw"] != "0" and each["role"] != "reward"
     return is_unpriced and position["borrowed_usd_micros"] not in (None, "0")
+
+
+def lacks_account(position: PositionRecord) -> bool:
+    """Return whether an account that a position needs is not known: no line has what is there."""
+    return _PARTIAL in position["unsupported_fields"]
 
 
 def _is_unknown(unvalued: AssetAnswer) -> bool:

@@ -11,10 +11,11 @@ Health is 1 where a protocol may liquidate, of all that it may: the health facto
 backs an account's bets over what it must have, and the price of a bet with collateral of its own
 over the one at which it is liquidated, the other way round for a short one.
 
-What is not known changes nothing: neither an unknown health nor a position that an incomplete
-reading of its protocol lacks. A position in a market that anybody can open, and that is not
-verified, is not watched: its opener sets the health and could alert any wallet. An alert has the
-same identity however often it is found from the same state.
+What is not known changes nothing: neither an unknown health, nor a position that an incomplete
+reading of its protocol lacks, nor a debt, range or lock that is not listed while the position lacks
+an account. A position in a market that anybody can open, and that is not verified, is not watched:
+its opener sets the health and could alert any wallet. An alert has the same identity however often
+it is found from the same state.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from api.positions.answers import (
     PositionRecord,
     RangeAnswer,
 )
+from api.positions.records import lacks_account
 from schemas.channels import Fall
 
 HYSTERESIS: Final = 0.02
@@ -264,11 +266,15 @@ def _step(
     highest = MOST_LEVEL if seen.level is None else min(seen.level, MOST_LEVEL)
     if level is not None and level < highest:
         alerts.append(numbered.fall(Fall(level, seen.level)))
-    is_armed = _armed(seen.is_armed, record["range"]) if _earns(record) else None
+    is_armed = seen.is_armed
+    if record["range"] is not None:
+        is_armed = _armed(seen.is_armed, record["range"]) if _earns(record) else None
     if seen.is_armed and is_armed is False:
         assert record["range"] is not None
         alerts.append(numbered.left(*_bound(record["range"])))
     listed = _ends(record["locks"])
+    if lacks_account(record):
+        listed |= {each for each in seen.locks if not _is_moved(each, seen, listed)}
     ended = [each for each in seen.locks if each.is_over(at) and not _is_moved(each, seen, listed)]
     alerts += map(numbered.lock, ended)
     ahead = sorted((each for each in listed if not each.is_over(at)), key=lambda each: each.end)
@@ -320,7 +326,9 @@ def _distance(perp: PerpAnswer | None) -> float | None:
 
 def _owes(record: PositionRecord) -> bool:
     """Return whether a position has, or may have, a debt; without one no threshold is crossed."""
-    return any(each["role"] == "borrow" and each["amount_raw"] != "0" for each in record["assets"])
+    return lacks_account(record) or any(
+        each["role"] == "borrow" and each["amount_raw"] != "0" for each in record["assets"]
+    )
 
 
 def _earns(record: PositionRecord) -> bool:
@@ -330,9 +338,9 @@ def _earns(record: PositionRecord) -> bool:
     )
 
 
-def _armed(before: bool | None, found: RangeAnswer | None) -> bool | None:
+def _armed(before: bool | None, found: RangeAnswer) -> bool | None:
     """Return whether leaving the range would be an alert."""
-    if found is None or found["is_in_range"] is None:
+    if found["is_in_range"] is None:
         return before
     if not found["is_in_range"]:
         return False

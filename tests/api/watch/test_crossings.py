@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from api.positions import records
 from api.watch import crossings
 from api.watch.crossings import HYSTERESIS, Alert, At, Seen, advance
 from schemas import channels
@@ -34,8 +35,15 @@ def record(name: str = "a", **given: Any) -> Any:
         "perp": None,
         "range": None,
         "locks": [],
+        "unsupported_fields": [],
     }
     return base | given
+
+
+def lacking(whole: Any) -> Any:
+    """A position without an account that it needs: what it has there is in no line."""
+    # private `_PARTIAL`: the mark of such a position in an answer.
+    return whole | {"assets": [], "unsupported_fields": [records._PARTIAL]}
 
 
 def loan(factor: float | None, name: str = "a", **given: Any) -> Any:
@@ -208,6 +216,33 @@ def test_a_debt_that_was_paid_is_another_one_when_it_is_taken_again() -> None:
     watcher.look(loan(None, assets=[{"role": "borrow", "amount_raw": "0"}]))
     watcher.look(loan(1.05))
     assert len(watcher.alerts_of(1.1)) == 2
+
+
+def test_a_debt_in_a_bank_that_is_not_known_is_not_paid() -> None:
+    watcher = Watcher()
+    watcher.look(loan(1.05))
+    watcher.look(lacking(loan(None)), partial=PROTOCOLS)
+    assert watcher.look(loan(1.05)) == []
+    assert len(watcher.alerts_of(1.1)) == 1
+
+
+def test_a_range_is_left_though_the_pool_was_not_known_before() -> None:
+    watcher, held = Watcher(), locked(900)["locks"]
+    watcher.look(liquidity(50) | {"locks": held})
+    assert watcher.look(lacking(locked(900)), partial=PROTOCOLS) == []
+    assert len(watcher.look(liquidity(101) | {"locks": held})) == 1
+
+
+def test_a_lock_ends_though_an_account_of_the_position_was_not_known_before() -> None:
+    whole = loan(1.3, locks=locked(100)["locks"])
+    unknown = lacking(loan(None))
+    for last in (whole, unknown):
+        watcher = Watcher()
+        watcher.look(whole, time_ms=90)
+        assert watcher.look(unknown, time_ms=95, partial=PROTOCOLS) == []
+        [alert] = watcher.look(last, time_ms=101, partial=PROTOCOLS)
+        assert (alert.kind, alert.threshold) == ("lock_ended", 100)
+        assert watcher.look(last, time_ms=102, partial=PROTOCOLS) == []
 
 
 def test_what_an_incomplete_reading_lacks_is_kept_and_what_a_whole_one_lacks_is_gone() -> None:
