@@ -6,6 +6,9 @@ asks for as many new wallets a minute as it may ask the API for (API_NEW_ACCOUNT
 gateway, and all keys together for no more than API_NEW_ACCOUNTS; a wallet that is followed already
 is never refused. A subscription with more new wallets is refused, but as many of them are asked for
 as the minute allows: otherwise one of more wallets than a minute has could never succeed.
+
+Ingest forgets what it is asked for while it is not there. So what is subscribed and not followed is
+asked for again soon, not only when it is due.
 """
 
 from __future__ import annotations
@@ -28,8 +31,9 @@ from stream_gateway.messages import Refused
 
 log = structlog.get_logger(__name__)
 
-LOOK_EVERY_S: Final = 60.0
+LOOK_EVERY_S: Final = 10.0
 RENEWED_AFTER_S: Final = 600.0
+REPEATED_AFTER_S: Final = 30.0  # an ask for a wallet that is not followed
 MAX_ENTRIES: Final = 10_000  # of the stream, as the API keeps it
 AT_ONCE: Final = 500  # asks in a trip
 _WINDOW_S: Final = 60.0
@@ -74,17 +78,28 @@ class Tracking:
         """Ask again for what is subscribed, until cancelled."""
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
-            now_s = time.monotonic()
-            due = [each for each in sorted(self._wanted()) if not self._is_recent(each, now_s)]
+            wanted = sorted(self._wanted())
             try:
-                for at in range(0, len(due), AT_ONCE):
-                    await self._ask(due[at : at + AT_ONCE], now_s)
+                for at in range(0, len(wanted), AT_ONCE):
+                    await self._renew(wanted[at : at + AT_ONCE])
             except (RedisError, OSError) as error:  # the source of events says that it is away
                 log.warning("wallets cannot be asked for again", reason=str(error))
 
-    def _is_recent(self, wallet: str, now_s: float) -> bool:
+    async def _renew(self, wallets: Sequence[str]) -> None:
+        """Ask again for wallets that are due, and those that ingest does not follow."""
+        name = TRACKED_WALLETS.make()
+        scores = await self._redis.ask([("ZSCORE", name, key(wallet)) for wallet in wallets])
+        now_s = time.monotonic()
+        due = [
+            wallet
+            for wallet, score in zip(wallets, scores, strict=True)
+            if not self._is_recent(wallet, now_s, RENEWED_AFTER_S if score else REPEATED_AFTER_S)
+        ]
+        await self._ask(due, now_s)
+
+    def _is_recent(self, wallet: str, now_s: float, within_s: float = RENEWED_AFTER_S) -> bool:
         asked_s = self._asked.get(wallet)
-        return asked_s is not None and now_s - asked_s < RENEWED_AFTER_S
+        return asked_s is not None and now_s - asked_s < within_s
 
     async def _ask(self, wallets: Sequence[str], now_s: float) -> None:
         if not wallets:

@@ -11,7 +11,7 @@ from infra.settings import Settings
 from schemas.redis_keys import ASKED_ACCOUNTS
 from schemas.solana.addresses import key, text
 from stream_gateway.messages import Refused
-from stream_gateway.tracking import Tracking
+from stream_gateway.tracking import RENEWED_AFTER_S, REPEATED_AFTER_S, Tracking
 from tests.support.waiting import eventually_async
 
 WALLETS = (
@@ -21,16 +21,19 @@ WALLETS = (
 
 
 class Slow:
-    """A Redis to which the way may be blocked for what is written; it follows nobody."""
+    """A Redis to which the way may be blocked for what is written; it follows nobody at first."""
 
     def __init__(self) -> None:
         self.way = asyncio.Event()
         self.waiting = 0
+        self.looks = 0
         self.asked: list[bytes] = []
+        self.followed: set[bytes] = set()
 
     async def ask(self, commands):
         if commands[0][0] != "XADD":
-            return [None for _ in commands]
+            self.looks += 1
+            return [b"1" if command[-1] in self.followed else None for command in commands]
         self.waiting += 1
         await self.way.wait()
         assert {command[1] for command in commands} == {ASKED_ACCOUNTS.make()}
@@ -90,3 +93,39 @@ async def test_all_keys_together_have_a_bound_and_the_refusal_names_it() -> None
     with pytest.raises(Refused, match=r"2 of these .* together may ask for 3 .*: 1 of them now"):
         await tracking.follow(others, "b")
     assert redis.asked == [*map(key, (*WALLETS, others[0]))]
+
+
+async def test_what_ingest_did_not_hear_of_is_asked_for_again_and_what_it_follows_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It reads no asks from before its start, and lets wallets go that others push out."""
+    now_s = 0.0
+    monkeypatch.setattr("stream_gateway.tracking.time", SimpleNamespace(monotonic=lambda: now_s))
+    monkeypatch.setattr("stream_gateway.tracking.LOOK_EVERY_S", 0)
+    redis = Slow()
+    redis.way.set()
+    heard, unheard = map(key, WALLETS)
+    tracking = Tracking(redis, Settings(), lambda: WALLETS)
+    await tracking.follow(WALLETS, "a")
+    redis.followed = {heard}
+    running = asyncio.create_task(tracking.run())
+
+    async def look() -> None:
+        looks = redis.looks
+        await eventually_async(lambda: redis.looks > looks + 1)
+
+    try:
+        await look()
+        assert sorted(redis.asked) == sorted([heard, unheard]), "a moment ago"
+        now_s = REPEATED_AFTER_S
+        await look()
+        assert redis.asked[2:] == [unheard]
+        redis.followed = {heard, unheard}
+        now_s = RENEWED_AFTER_S
+        await look()
+        assert redis.asked[3:] == [heard]
+        redis.followed = {heard}
+        await look()
+        assert redis.asked[4:] == [unheard]
+    finally:
+        running.cancel()
