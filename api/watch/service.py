@@ -12,7 +12,7 @@ import structlog
 from redis.exceptions import RedisError
 
 from api.analysis.service import Measured
-from api.http.errors import QUARANTINED, STORE_UNAVAILABLE, Problem
+from api.http.errors import STORE_UNAVAILABLE, Problem
 from api.pay.bookkeeping import Books
 from api.pay.door import terms_of
 from api.positions.answers import AggregatePositions
@@ -37,6 +37,8 @@ HOLDER: Final = "watch"
 """On whose account the accounts are asked for that positions need."""
 LIST_EVERY_S: Final = 5.0
 IDLE_S: Final = 0.2
+READ_WITHIN_S: Final = 4.0
+POSITIONS_ALONE_S: Final = 30.0  # once net worth could not be read in time
 STOP_WITHIN_S: Final = 2.0
 RELEASE_WITHIN_S: Final = 1.0
 _BACKOFF_S: Final = (0.2, 5.0)
@@ -126,7 +128,7 @@ class Watch:
         self._writer = writer
         self._turns = Turns(settings.watch_wallets_per_s, settings.watch_every_s)
         self._ahead = Ahead()
-        self._listed_s = float("-inf")
+        self._listed_s = self._positions_alone_until_s = float("-inf")
         self._wallets = self._left_out = 0
         self._keeps_books = settings.x402_facilitator_url is not None
 
@@ -175,7 +177,7 @@ class Watch:
             if problem.kind is STORE_UNAVAILABLE:
                 raise _Away(problem.detail) from None
             log.info("a wallet is not read", wallet=wallet, code=problem.kind.code)
-        except (RedisError, OSError):
+        except (RedisError, OSError, _Away):
             raise
         except Exception:
             metrics.READINGS.labels("failed").inc()
@@ -183,15 +185,11 @@ class Watch:
 
     async def _look(self, wallet: str) -> str:
         """Read a wallet, and return how that went, as the metric has it."""
-        try:
-            measured = await self._services.analysis.measure(wallet, HOLDER)
-        except Problem as problem:
-            if problem.kind is not QUARANTINED:
-                raise
-            # What it traded is unreadable, its positions are not: alerts, and no net worth.
-            found = await self._services.positions.everything(wallet, HOLDER, renews=False)
-            if found.answer["as_of_ms"]:
-                await self._alert(wallet, await self._book.read(wallet), found.answer)
+        measured = await self._measure(wallet)
+        if measured is None:  # alerts, and no net worth
+            found = await self._positions(wallet)
+            if found["as_of_ms"]:
+                await self._alert(wallet, await self._book.read(wallet), found)
             return "partial"
         if not measured.as_of_ms:  # nothing is settled yet: as of no time
             return "early"
@@ -201,6 +199,40 @@ class Watch:
         if "native_outdated" in measured.worth["reasons"]:
             self._ahead.outdated(wallet)
         return "partial" if measured.worth["reasons"] else "whole"
+
+    async def _measure(self, wallet: str) -> Measured | None:
+        """Return what a wallet is worth; None where that cannot be had, as its positions may be.
+
+        What it traded may be unreadable, or in ClickHouse, which may be away. Where a reading takes
+        too long, none is made for a while: each would keep the alerts of all wallets waiting.
+        """
+        clock_s = asyncio.get_running_loop().time
+        if clock_s() < self._positions_alone_until_s:
+            return None
+        try:
+            async with asyncio.timeout(READ_WITHIN_S):
+                return await self._services.analysis.measure(wallet, HOLDER)
+        except TimeoutError:
+            self._positions_alone_until_s = clock_s() + POSITIONS_ALONE_S
+            log.warning(
+                "net worth takes too long to read: alerts alone for a while",
+                wallet=wallet,
+                for_s=POSITIONS_ALONE_S,
+            )
+        except Problem:  # where Redis is away, there are no positions either
+            pass
+        except Exception:
+            log.exception("what a wallet is worth cannot be read", wallet=wallet)
+        return None
+
+    async def _positions(self, wallet: str) -> AggregatePositions:
+        """Return a wallet's positions alone; raises Problem, and _Away where it takes too long."""
+        try:
+            async with asyncio.timeout(READ_WITHIN_S):
+                found = await self._services.positions.everything(wallet, HOLDER, renews=False)
+        except TimeoutError:
+            raise _Away(f"positions took more than {READ_WITHIN_S:g} s to read") from None
+        return found.answer
 
     async def write_snapshots(self) -> None:
         """Write what waits, now and then, until cancelled."""

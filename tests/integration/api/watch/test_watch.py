@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from api.stores.clients import Stores
 from api.watch import metrics, service, snapshots
 from api.watch.book import Book, Known
 from api.watch.crossings import At, Change
@@ -20,8 +21,11 @@ from api.watch.lease import Lease
 from infra.clickhouse.client import connect as clickhouse
 from infra.redis.asks import connect_pipelined
 from infra.settings import Settings
+from schemas.away import bit
 from schemas.redis_keys import (
     ASKED_ACCOUNTS,
+    AWAY,
+    BALANCES,
     LIVE_POSITIONS,
     QUARANTINE,
     TRACKED_WALLETS,
@@ -322,6 +326,42 @@ async def test_positions_of_a_wallet_whose_trades_are_unreadable_alert(
         assert await rows(settings) == []  # what it holds beside them is not known
     finally:
         await chain.redis.delete(record)
+    assert len(await alerts_of(chain.redis, borrower.name, 1.2)) == 1
+
+
+async def test_positions_of_a_wallet_whose_balances_are_unreadable_alert(
+    settings: Settings, chain: Stocked
+) -> None:
+    """It is in quarantine once it trades again."""
+    borrower = await Borrower.begin(chain, 1_500)
+    balances = BALANCES.make(tag=wallet_tag(borrower.name), wallet=borrower.name)
+    await chain.redis.hset(balances, mapping={chain.address(): b"?"})
+    async with watching(settings):
+        await borrower.seen(1.5)
+        await borrower.owes(1_100)
+        await borrower.seen(1.1)
+    assert await rows(settings) == []
+    assert len(await alerts_of(chain.redis, borrower.name, 1.2)) == 1
+
+
+async def _never(*_: Any) -> None:
+    await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+async def test_alerts_do_not_wait_for_what_clickhouse_has_of_a_wallet(
+    settings: Settings, chain: Stocked, monkeypatch: pytest.MonkeyPatch, hangs: bool
+) -> None:
+    if hangs:
+        monkeypatch.setattr(Stores, "query", _never)
+    away = settings.model_copy(update={"clickhouse_url": "http://127.0.0.1:9"})
+    borrower = await Borrower.begin(chain, 1_500)
+    # It has not traded for long: its books were put away.
+    await chain.redis.setbit(AWAY.make(tag=wallet_tag(borrower.name)), bit(borrower.wallet), 1)
+    async with watching(away):
+        await borrower.seen(1.5)
+        await borrower.owes(1_100)
+        await borrower.seen(1.1)
     assert len(await alerts_of(chain.redis, borrower.name, 1.2)) == 1
 
 
