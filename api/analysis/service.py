@@ -138,6 +138,7 @@ class AnalysisService:
         until_s = now_s() + WAIT_S
         asked = await self._wallets.follow(wallet, holder, WAIT_S)
         read = await self._try(wallet, holder, asked)
+        await self._wallets.ask_unknown_of(read.facts, holder)
         if read.changed_slot is None or read.moved:
             return read
         wait_s = until_s - now_s()

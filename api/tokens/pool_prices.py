@@ -84,8 +84,9 @@ class PoolPrices:
     async def price(self, tokens: Tokens, decimals: Mapping[str, int | None]) -> list[bytes]:
         """Give a price to those of some mints that no market prices; raises Problem.
 
-        `decimals` has the mints, each with its places behind the point, None: not known. Where a
-        pool does not say what it is worth, `tokens.lacking` says why. Returns the vaults of LP
+        `decimals` has the mints, each with its places behind the point, None: not known; then a
+        whole token has no price, and an amount has its worth all the same. Where a pool does not
+        say what it is worth, `tokens.lacking` says why. Returns the vaults of LP
         tokens' pools: they are known while they are asked for.
         """
         unpriced = [
@@ -113,16 +114,12 @@ class PoolPrices:
         tokens.lacking |= read.lacking
         for mint, price in read.prices.items():
             token = tokens.get(mint) or Token(mint, facts(mint, None, None), None, None, None, b"")
+            token = replace(token, pool_price=price, json=b"")
             if (places := decimals[mint]) is not None:
-                tokens.by_mint[mint] = replace(
-                    token,
-                    price=price.per_token(places),
-                    source="pool",
-                    pool_price=price,
-                    json=b"",
-                )
-                if price.as_of_slot < tokens.as_of_slot:
-                    tokens.as_of_slot, tokens.as_of_ms = price.as_of_slot, price.as_of_ms
+                token = replace(token, price=price.per_token(places), source="pool")
+            tokens.by_mint[mint] = token
+            if price.as_of_slot < tokens.as_of_slot:
+                tokens.as_of_slot, tokens.as_of_ms = price.as_of_slot, price.as_of_ms
         return sorted(read.vaults)
 
     async def _look_up(self, mints: Sequence[str]) -> None:

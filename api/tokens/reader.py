@@ -57,7 +57,7 @@ class Token:
     json: bytes = b""  # `TokenThen`, once somebody has made it, without the brace at its end
     liquidity_sol: float | None = None  # along with it
     pooled_lamports: int | None = None  # in its pools, once somebody has asked
-    pool_price: PoolPrice | None = None  # with source `pool`: what its price comes from
+    pool_price: PoolPrice | None = None  # by its pool, where no market prices it
 
     @property
     def about(self) -> About:

@@ -135,6 +135,10 @@ OF_PROTOCOLS: Final = {
 """Sections that are aggregates of positions, with their names."""
 
 
+_Unknown = tuple[Sequence[str], Sequence[bytes]]
+"""Mints of a wallet's tokens that are not known, and vaults that their prices need."""
+
+
 @dataclass(slots=True)
 class Book:
     """The positions of a wallet that an answer is made of, newest trade first."""
@@ -173,6 +177,11 @@ class Facts:
         """Return what the wallet's accounts hold."""
         return self.held or from_books(self.state, None, FollowState.NOT_FOLLOWED)
 
+    @property
+    def unknown(self) -> _Unknown:
+        """Return what has to be followed, so that all that the accounts hold has its worth."""
+        return unknown_mints(self.balances)[:MOST_MINTS], self.vaults
+
 
 class Wallets:
     """Answers about wallets. Every method raises Problem."""
@@ -196,10 +205,7 @@ class Wallets:
         self._pools = pools
         self._backing = backing
         self._beginning = Beginning(stores)
-        # Of a wallet: mints that are not known, and vaults that its prices need.
-        self._unknown: BoundedCache[str, tuple[list[str], Sequence[bytes]]] = BoundedCache(
-            REMEMBERED
-        )
+        self._unknown: BoundedCache[str, _Unknown] = BoundedCache(REMEMBERED)
 
     async def page(
         self, wallet: str, limit: int, cursor: str | None, view: View = View.FULL
@@ -273,7 +279,7 @@ class Wallets:
         (await self._gaps.read()).check_wallet(wallet)
         (facts,) = await self._facts([wallet], [Section.HOLDINGS], MOST_POSITIONS, asked)
         held = facts.balances
-        self._unknown.put(wallet, (unknown_mints(held)[:MOST_MINTS], facts.vaults))
+        self._unknown.put(wallet, facts.unknown)
         return {
             "as_of_slot": held.as_of_slot,
             "as_of_ms": held.as_of_ms,
@@ -298,7 +304,15 @@ class Wallets:
 
     async def ask_unknown(self, wallet: str, holder: str) -> None:
         """Have followed, for a key, what the last `holdings` needs: mints, vaults of pools."""
-        mints, vaults = self._unknown.kept.get(wallet, ((), ()))
+        if (unknown := self._unknown.kept.get(wallet)) is not None:
+            await self._ask(unknown, holder)
+
+    async def ask_unknown_of(self, facts: Facts, holder: str) -> None:
+        """Have followed, for a key, what the holdings of facts need."""
+        await self._ask(facts.unknown, holder)
+
+    async def _ask(self, unknown: _Unknown, holder: str) -> None:
+        mints, vaults = unknown
         await self._following.ask_mints(map(decode, mints), holder)
         await self._following.ask_accounts(vaults, holder)
 

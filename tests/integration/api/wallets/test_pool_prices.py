@@ -11,7 +11,7 @@ import pytest
 from infra.chain.market.runtime.stake_pool import STAKE_POOL_PROGRAM, StakePool
 from schemas.money import WSOL
 from schemas.protocols.registry import SHARE_PROGRAMS
-from schemas.redis_keys import MARKETS, POOLS_OF, account_tag, tag_of_mints
+from schemas.redis_keys import ACCOUNT, MARKETS, POOLS_OF, account_tag, tag_of_mints
 from schemas.solana import addresses as address
 from schemas.solana.addresses import STAKE_PROGRAM, text
 from schemas.topics import SETTLED_BY_MINT
@@ -62,6 +62,11 @@ async def put_pool(lane: AccountsLane, lamports: int, at: bytes = POOL) -> None:
     await lane.redis.sadd(POOLS_OF.make(tag=tag, mint=text(POOL_MINT)), at)
 
 
+async def forget_mint(lane: AccountsLane) -> None:
+    place = text(POOL_MINT)
+    await lane.redis.delete(ACCOUNT.make(tag=account_tag(place), address=place))
+
+
 async def held(ask: Any, name: str) -> Any:
     await asyncio.sleep(CACHE_EXPIRES_S)
     answer = await ask.get(f"/api/wallets/{name}/holdings", include_unverified=True)
@@ -100,6 +105,32 @@ async def test_a_token_without_a_market_is_worth_its_share_of_the_pool(
     answer = await ask.get(f"/api/wallets/{name}/holdings")
     check = validator(document, "get", "/api/wallets/{wallet}/holdings", 200)
     assert check.is_valid(answer), [*check.iter_errors(answer)]
+
+
+@pytest.mark.parametrize("path", ["analyze", "portfolio?include=positions", "holdings"])
+async def test_the_mint_that_its_price_needs_is_asked_for(wallet: Any, ask: Any, path: str) -> None:
+    """Whichever answer is the first."""
+    name, lane, _, _ = wallet
+    await forget_mint(lane)
+    await ask.get(f"/api/wallets/{name}/{path}")
+    assert (b"mint", POOL_MINT) in await lane.asked()
+
+
+async def test_a_share_has_its_worth_while_the_decimals_of_its_mint_are_not_known(
+    wallet: Any, ask: Any
+) -> None:
+    name, lane, _, _ = wallet
+    whole = await ask.get(f"/api/wallets/{name}/analyze")
+    await forget_mint(lane)
+    found = await held(ask, name)
+    assert (found["decimals"], found["amount"], found["price_usd"]) == (None, None, None)
+    worth = Fraction(HELD_RAW * LAMPORTS, SUPPLY_RAW)
+    assert found["value_usd_micros"] == str(int(worth * SOL_USD / 1_000))
+    assert found["is_verified"]
+    answer = await ask.get(f"/api/wallets/{name}/analyze")
+    assert [each["mint"] for each in answer["holdings"]["tokens"]] == [text(POOL_MINT)]
+    for total in ("total_value_usd_micros", "value_usd_micros"):
+        assert answer["holdings"][total] == whole["holdings"][total]
 
 
 async def test_without_a_pool_that_is_sure_there_is_no_price(wallet: Any, ask: Any) -> None:
