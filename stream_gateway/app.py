@@ -157,7 +157,12 @@ class Parts:
             recent=Recent(),
         )
         replay = Replay(self.source, self._fanout)
-        self._tracking = Tracking(store, settings, lambda: sessions.watched())
+        self._tracking = Tracking(
+            store,
+            settings,
+            lambda: sessions.watched(),
+            lambda is_watched: sessions.announce_watched(is_watched),
+        )
         sessions = Sessions(
             self._fanout,
             Snapshots(store),

@@ -76,10 +76,14 @@ class Fanout:
 
     def gap(self, gap: Gap) -> None:
         """Send it to all subscribers of its channel, whatever their filter."""
-        for group in self._indexes[gap.channel.channel]:
+        self.send(gap.channel.channel, gap.frame)
+
+    def send(self, channel: str, frame: bytes) -> None:
+        """Send a frame that is no event to all subscribers of a channel."""
+        for group in self._indexes[channel]:
             for subscriber in group.members:
                 try:
-                    subscriber.send(gap.frame)
+                    subscriber.send(frame)
                 except Exception:
                     self._failed(subscriber)
 

@@ -43,6 +43,8 @@ UNWATCHED: Final = "positions_unwatched"
 UNWATCHED_TEXT: Final = (
     "no process watches positions now: alerts come once one does (`soltape watch`)"
 )
+WATCHED: Final = "positions_watched"
+WATCHED_TEXT: Final = "a process watches positions again"
 
 
 class Sessions:
@@ -99,6 +101,11 @@ class Sessions:
             if chosen not in beginning
             for wallet in chosen.wallets
         }
+
+    def announce_watched(self, is_watched: bool) -> None:
+        """Let those who are subscribed to positions know whether a process watches them now."""
+        notice = (WATCHED, WATCHED_TEXT) if is_watched else (UNWATCHED, UNWATCHED_TEXT)
+        self._fanout.send(POSITIONS, messages.notice(*notice))
 
     def left(self, connection: Connection) -> None:
         """Forget a client."""

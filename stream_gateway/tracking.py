@@ -9,6 +9,9 @@ as the minute allows: otherwise one of more wallets than a minute has could neve
 
 Ingest forgets what it is asked for while it is not there. So what is subscribed and not followed is
 asked for again soon, not only when it is due.
+
+Alerts come while a process watches. Whether one does is looked at all the while: clients that heard
+nothing would take silence for safety.
 """
 
 from __future__ import annotations
@@ -41,15 +44,24 @@ _MAX_WALLETS: Final = 1 << 16
 
 
 class Tracking:
-    """What this gateway asks `ingest accounts` to follow; `wanted` are the wallets subscribed."""
+    """What this gateway asks `ingest accounts` to follow; `wanted` are the wallets subscribed.
+
+    `watched` hears when a process begins to watch them, and when none does any more.
+    """
 
     def __init__(
-        self, redis: Pipelined, settings: Settings, wanted: Callable[[], Iterable[str]]
+        self,
+        redis: Pipelined,
+        settings: Settings,
+        wanted: Callable[[], Iterable[str]],
+        watched: Callable[[bool], None],
     ) -> None:
         self._redis = redis
         self._most_of_key = settings.api_new_accounts_per_key
         self._most = settings.api_new_accounts
         self._wanted = wanted
+        self._watched = watched
+        self._is_watched: bool | None = None  # as subscribed clients know; None: there are none
         self._asked: FIFOCache[str, float] = FIFOCache(_MAX_WALLETS)  # wallet -> when
         self._window = 0
         self._new: Counter[str] = Counter()  # by key, within the window
@@ -63,6 +75,7 @@ class Tracking:
         name = TRACKED_WALLETS.make()
         scores = [("ZSCORE", name, key(wallet)) for wallet in ordered]
         lease, *found = await self._redis.ask([("EXISTS", WATCH_LEASE.make()), *scores])
+        self._saw(bool(lease))
         now_s = time.monotonic()
         due = [wallet for wallet in ordered if not self._is_recent(wallet, now_s)]
         followed = {wallet for wallet, score in zip(ordered, found, strict=True) if score}
@@ -75,15 +88,26 @@ class Tracking:
         return bool(lease)
 
     async def run(self) -> NoReturn:
-        """Ask again for what is subscribed, until cancelled."""
+        """Ask again for what is subscribed, and look whether it is watched, until cancelled."""
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
             wanted = sorted(self._wanted())
+            if not wanted:
+                self._is_watched = None
+                continue
             try:
+                [lease] = await self._redis.ask([("EXISTS", WATCH_LEASE.make())])
+                self._saw(bool(lease))
                 for at in range(0, len(wanted), AT_ONCE):
                     await self._renew(wanted[at : at + AT_ONCE])
             except (RedisError, OSError) as error:  # the source of events says that it is away
                 log.warning("wallets cannot be asked for again", reason=str(error))
+
+    def _saw(self, is_watched: bool) -> None:
+        """Take note whether a process watches, and let clients know where that has changed."""
+        before, self._is_watched = self._is_watched, is_watched
+        if before not in (None, is_watched):
+            self._watched(is_watched)
 
     async def _renew(self, wallets: Sequence[str]) -> None:
         """Ask again for wallets that are due, and those that ingest does not follow."""

@@ -202,7 +202,7 @@ def test_filters() -> None:
 def test_gaps_and_notices() -> None:
     assert set(column(section("## Resume"))) == set(get_args(batches.Reason))
     codes = column(section("## Notices"))
-    others = {quiet.QUIET, quiet.BACK, session.UNWATCHED}
+    others = {quiet.QUIET, quiet.BACK, session.UNWATCHED, session.WATCHED}
     assert others <= set(codes)
     source = (FOLDER / "source.py").read_text()
     assert all(f'"{code}"' in source for code in set(codes) - others)

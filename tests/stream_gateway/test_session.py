@@ -166,3 +166,17 @@ async def test_wallets_are_watched_once_they_were_counted(gateway: Gateway) -> N
     assert gateway.sessions.watched() == {OTHER}
     gateway.redis.answers.set()
     await eventually_async(lambda: gateway.sessions.watched() == {OTHER, WALLET})
+
+
+async def test_all_that_are_subscribed_to_positions_hear_whether_they_are_watched(
+    gateway: Gateway,
+) -> None:
+    client, other, nobody = Client(), Client(), Client()
+    gateway.redis.answers.set()
+    gateway.subscribe(client, WALLET, health_below=3)
+    gateway.subscribe(other, OTHER)
+    for is_watched in (False, True):
+        gateway.sessions.announce_watched(is_watched)
+    for each in (client, other):
+        assert each.story == ["subscribed", "positions_unwatched", "positions_watched"]
+    assert nobody.story == []

@@ -20,6 +20,10 @@ WALLETS = (
 )
 
 
+def nobody(is_watched: bool) -> None:
+    """Nobody is subscribed."""
+
+
 class Slow:
     """A Redis to which the way may be blocked for what is written; it follows nobody at first."""
 
@@ -27,13 +31,21 @@ class Slow:
         self.way = asyncio.Event()
         self.waiting = 0
         self.looks = 0
+        self.is_watched = True
         self.asked: list[bytes] = []
         self.followed: set[bytes] = set()
 
     async def ask(self, commands):
         if commands[0][0] != "XADD":
-            self.looks += 1
-            return [b"1" if command[-1] in self.followed else None for command in commands]
+            self.looks += commands[0][0] == "ZSCORE"
+            return [
+                int(self.is_watched)
+                if command[0] == "EXISTS"
+                else b"1"
+                if command[-1] in self.followed
+                else None
+                for command in commands
+            ]
         self.waiting += 1
         await self.way.wait()
         assert {command[1] for command in commands} == {ASKED_ACCOUNTS.make()}
@@ -43,7 +55,7 @@ class Slow:
 
 async def test_a_client_that_leaves_before_its_wallet_is_asked_for_does_not_hide_it_from_others():
     redis = Slow()
-    tracking = Tracking(redis, Settings(), lambda: WALLETS)
+    tracking = Tracking(redis, Settings(), lambda: WALLETS, nobody)
     leaving = asyncio.create_task(tracking.follow(WALLETS, "a"))
     await eventually_async(lambda: redis.waiting)
     leaving.cancel()
@@ -64,7 +76,7 @@ async def test_of_more_wallets_than_a_minute_has_as_many_are_asked_for_and_the_n
     redis = Slow()
     redis.way.set()
     wallets = sorted(text(bytes([number]) * 32) for number in range(100))
-    tracking = Tracking(redis, Settings(), lambda: ())
+    tracking = Tracking(redis, Settings(), lambda: (), nobody)
     key_may = r"of these .* this key may ask for 60 new ones a minute"
     with pytest.raises(Refused, match=rf"100 {key_may}: 60 of them now"):
         await tracking.follow(wallets, "a")
@@ -87,7 +99,7 @@ async def test_of_more_wallets_than_a_minute_has_as_many_are_asked_for_and_the_n
 async def test_all_keys_together_have_a_bound_and_the_refusal_names_it() -> None:
     redis = Slow()
     redis.way.set()
-    tracking = Tracking(redis, Settings(api_new_accounts=3), lambda: ())
+    tracking = Tracking(redis, Settings(api_new_accounts=3), lambda: (), nobody)
     await tracking.follow(WALLETS, "a")
     others = [text(bytes([number]) * 32) for number in range(1, 3)]
     with pytest.raises(Refused, match=r"2 of these .* together may ask for 3 .*: 1 of them now"):
@@ -105,7 +117,7 @@ async def test_what_ingest_did_not_hear_of_is_asked_for_again_and_what_it_follow
     redis = Slow()
     redis.way.set()
     heard, unheard = map(key, WALLETS)
-    tracking = Tracking(redis, Settings(), lambda: WALLETS)
+    tracking = Tracking(redis, Settings(), lambda: WALLETS, nobody)
     await tracking.follow(WALLETS, "a")
     redis.followed = {heard}
     running = asyncio.create_task(tracking.run())
@@ -127,5 +139,36 @@ async def test_what_ingest_did_not_hear_of_is_asked_for_again_and_what_it_follow
         redis.followed = {heard}
         await look()
         assert redis.asked[4:] == [unheard]
+    finally:
+        running.cancel()
+
+
+async def test_clients_hear_when_nobody_watches_any_more_and_when_somebody_does_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("stream_gateway.tracking.LOOK_EVERY_S", 0)
+    redis, heard = Slow(), []
+    redis.way.set()
+    wanted = WALLETS
+    tracking = Tracking(redis, Settings(), lambda: wanted, heard.append)
+    assert await tracking.follow(WALLETS, "a")
+    running = asyncio.create_task(tracking.run())
+    try:
+        for is_watched in (False, True):
+            redis.is_watched = is_watched
+            await eventually_async(lambda: redis.looks and heard[-1:] == [redis.is_watched])
+        assert heard == [False, True]
+        wanted = ()  # the last client leaves, and another comes while nobody watches
+        # private `_is_watched`: that it has seen that nobody is subscribed.
+        await eventually_async(lambda: tracking._is_watched is None)
+        redis.is_watched = False
+        assert not await tracking.follow(WALLETS, "b"), "it has a notice of its own"
+        wanted = WALLETS
+        looks = redis.looks
+        await eventually_async(lambda: redis.looks > looks + 1)
+        assert heard == [False, True]
+        redis.is_watched = True
+        assert await tracking.follow(WALLETS, "c")
+        assert heard == [False, True, True], "the others hear of it at once"
     finally:
         running.cancel()
