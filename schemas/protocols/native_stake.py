@@ -4,7 +4,8 @@ The lamports of an account are its withdrawer's; a staker who is not the withdra
 delegated, and owns nothing. What can be withdrawn at once is supplied, what is delegated is locked,
 what cools down is pending, each with the rent reserve, which stays as long as anything is staked. A
 lockup locks all, unless its custodian is the withdrawer. Together they are the lamports of the
-account.
+account. A lockup that has ended stays among the locks for a day, so that `soltape watch` sees its
+end.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from schemas.protocols.contract import (
     Asset,
     Held,
     Kind,
+    Lock,
     Position,
     Protocol,
     Reading,
@@ -54,6 +56,7 @@ _SOL: Final = addresses.key(WSOL)
 _DECIMALS: Final = 9
 _UNINITIALIZED: Final = bytes(4)
 _LATEST_MS: Final = (1 << 53) - 1  # a lockup's time is any i64 of seconds; JSON numbers are not
+_LATELY_S: Final = 86_400
 _UNKNOWN_HISTORY: Final = StakeHistory({})
 
 Status = Literal["inactive", "activating", "active", "deactivating"]
@@ -134,7 +137,21 @@ def _position(
         missing=missing if known is None else [],
         reference_slot=reference_slot,
         stake=block,
+        locks=[*_locks(account, stake, world, is_locked=is_locked)] if is_withdrawer else [],
     )
+
+
+def _locks(
+    account: Account, stake: StakeAccount, world: World, *, is_locked: bool
+) -> Iterator[Lock]:
+    lockup = stake.lockup
+    if stake.withdrawer == lockup.custodian:
+        return
+    locked_raw = account.lamports if is_locked else 0
+    if lockup.until_epoch > world.epoch:  # when an epoch ends nobody knows
+        yield Lock("term", locked_raw)
+    elif lockup.until_s > world.time_s - _LATELY_S:
+        yield Lock("term", locked_raw, ends_ms=_lockup_ms(lockup.until_s))
 
 
 def _lockup_ms(until_s: int) -> int:

@@ -10,11 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.positions import records
+from api.positions.prices import Prices
+from api.tokens.reader import Tokens
 from api.watch import crossings
 from api.watch.crossings import HYSTERESIS, Alert, At, Seen, advance
 from schemas import channels
+from schemas.solana.addresses import CLOCK
 from stream_gateway.subscriptions import Filter
+from tests.schemas.protocols import test_native_stake as native_stake
+from tests.schemas.protocols.test_native_stake import NOW_S
 from tests.support.exploring import examples
+from tests.support.stake import clock_data, stake_data
 
 WALLET = "GD5R41t3VPHdqJqg4vGHuMBzdZL8NnWui2wRWpY5kfZw"
 OTHER = "57zapx5j1To9vp6D1X49yUcnhimYzUpy1onGx6rgFgXU"
@@ -339,6 +345,25 @@ def test_of_many_locks_those_that_end_first_alert_in_turn() -> None:
     for now in range(0, 300, 5):
         watcher.look(locked(*(each for each in ends if each > now)), time_ms=now)
     assert [alert.threshold for alert in watcher.alerts] == list(ends)
+
+
+def test_the_lockup_of_a_stake_account_ends() -> None:
+    prices = Prices(Tokens({}, 0, 0, 0, None), frozenset(), {})
+    data = stake_data(native_stake.WALLET, locked_until_s=NOW_S + 1)
+    watcher = Watcher()
+    # The chain's clock may be ahead of the slot that all partitions have.
+    for clock_s, time_s, ended in (
+        (NOW_S, NOW_S, 0),
+        (NOW_S + 1, NOW_S, 0),
+        (NOW_S + 1, NOW_S + 1, 1),
+        (NOW_S + 2, NOW_S + 2, 0),
+    ):
+        clock = native_stake.references()
+        clock[CLOCK] = clock[CLOCK]._replace(data=clock_data(5000, native_stake.EPOCH, clock_s))
+        position = native_stake.read_one(data, 7, clock)
+        found = records.record("staking", position, prices)
+        alerts = watcher.look(found, time_ms=time_s * 1000)
+        assert [each.kind for each in alerts] == ["lock_ended"] * ended, clock_s
 
 
 def test_locks_that_end_by_slot() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.protocols.clock import CLOCK, STAKE_HISTORY
-from schemas.protocols.contract import Account, Held, Position, Role, Unreadable, World
+from schemas.protocols.contract import Account, Held, Lock, Position, Role, Unreadable, World
 from schemas.protocols.native_stake import STAKE, read
 from schemas.solana import addresses
 from schemas.solana.stake_accounts import MAX_EPOCH, Delegation
@@ -24,6 +24,7 @@ WALLET = bytes([1]) * 32
 OTHER = bytes([2]) * 32
 EPOCH = 100
 NOW_S = 1_763_700_000
+DAY_AGO_S = NOW_S - 86_400
 SOL = 10**9
 # 9 % of 1,000 SOL move an epoch; 900 SOL want to.
 HISTORY = dict.fromkeys(range(90, EPOCH), (1000 * SOL, 900 * SOL, 900 * SOL))
@@ -123,6 +124,26 @@ def test_a_lockup_locks_all(lockup: dict[str, int], is_locked: bool) -> None:
     locked_until = (position.stake.locked_until_ms, position.stake.locked_until_epoch)
     until = (lockup.get("locked_until_s", 0) * 1000, lockup.get("locked_until_epoch", 0))
     assert locked_until == (until if is_locked else (None, None))
+
+
+@pytest.mark.parametrize(
+    ("lockup", "expected"),
+    [
+        ({"locked_until_s": NOW_S + 1}, [Lock("term", 7 * SOL, ends_ms=NOW_S * 1000 + 1000)]),
+        ({"locked_until_s": NOW_S}, [Lock("term", 0, ends_ms=NOW_S * 1000)]),
+        ({"locked_until_s": DAY_AGO_S + 1}, [Lock("term", 0, ends_ms=DAY_AGO_S * 1000 + 1000)]),
+        ({"locked_until_s": DAY_AGO_S}, []),
+        ({"locked_until_s": NOW_S + 1, "locked_until_epoch": EPOCH + 1}, [Lock("term", 7 * SOL)]),
+        ({}, []),
+    ],
+)
+def test_a_lockup_is_listed_until_a_day_after_its_end(
+    lockup: dict[str, int], expected: list[Lock]
+) -> None:
+    assert read_one(stake_data(WALLET, **lockup), 7 * SOL).locks == expected
+    own = stake_data(WALLET, custodian=WALLET, **lockup)
+    other_s = stake_data(OTHER, staker=WALLET, **lockup)
+    assert (read_one(own, SOL).locks, read_one(other_s, SOL).locks) == ([], [])
 
 
 @pytest.mark.parametrize(
