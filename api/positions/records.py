@@ -228,7 +228,10 @@ def _priced(
                 return ours_usd, source, _bounded(token.pool_price.worth(raw)[1])
             return ours_usd, source, _bounded(worth_micros(raw, 10**decimals, ours_usd))
     if asset.oracle_usd is None:
-        return None, None, None
+        raw = asset.amount_raw
+        if token is None or token.pool_price is None or raw is None or raw < 0 or not is_verified:
+            return None, None, None
+        return None, None, _bounded(token.pool_price.worth(raw)[1])  # whatever its decimals
     price = number(asset.oracle_usd)
     if decimals is None or asset.amount_raw is None:
         return price, "protocol", None

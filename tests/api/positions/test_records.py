@@ -120,6 +120,20 @@ def test_a_share_of_a_pool_is_its_part_of_the_pool() -> None:
     assert asset["price_slot"] == PRICE_SLOT
 
 
+def test_a_share_of_a_pool_has_its_worth_without_the_decimals_of_its_mint() -> None:
+    """As in the wallet: a deposit must not change what the wallet is worth."""
+    share = token(COIN, 1.0)
+    share.price = share.source = None
+    share.pool_price = PoolPrice(3, Fraction(7), Fraction(10**6), "", 1, 1, 1, 1)
+    supply = Asset(Role.SUPPLY, COIN, 2)
+    found = answered(supply, of=prices(share))
+    [asset] = found["assets"]
+    assert (asset["amount"], asset["price_usd"], asset["price_source"]) == (None, None, None)
+    assert asset["value_usd_micros"] == found["value_usd_micros"] == "666666"
+    assert answered(supply, of=prices(share, verified=False))["value_usd"] is None
+    assert answered(Asset(Role.SUPPLY, COIN, None), of=prices(share))["value_usd"] is None
+
+
 def test_what_has_matured_is_worth_nothing_whatever_a_market_paid() -> None:
     found = answered(Asset(Role.SUPPLY, COIN, 10**12, 6, is_worthless=True))
     [asset] = found["assets"]
