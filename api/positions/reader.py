@@ -198,8 +198,7 @@ class Positions:
             for each in read.outcomes[slug].positions
             if (slug, each.route) in routes
         }
-        # What epochs paid costs requests to RPC: it is for those who look.
-        records = await self._records([*found.values()], read, holder if renews else None)
+        records = await self._records([*found.values()], read, holder, renews=renews)
         return read, records, [position for _, position in found.values()]
 
     async def _read(
@@ -312,7 +311,12 @@ class Positions:
             ]
 
     async def _records(
-        self, found: Sequence[tuple[str, Position]], read: _Read, holder: str | None
+        self,
+        found: Sequence[tuple[str, Position]],
+        read: _Read,
+        holder: str | None,
+        *,
+        renews: bool = True,
     ) -> list[PositionRecord]:
         """Return positions as they are answered; one that cannot be is a failure of its protocol.
 
@@ -320,8 +324,11 @@ class Positions:
         """
         prices = await self._prices.of([position for _, position in found])
         if holder is not None:
-            await self._following.ask_mints(map(key, prices.unknown), holder)
             await self._following.ask_accounts(prices.vaults, holder)
+        if not renews:  # what no sum needs, and what epochs paid, is for those who look
+            holder = None
+        if holder is not None:
+            await self._following.ask_mints(map(key, prices.unknown), holder)
         stakes = [each.account.address for _, each in found if each.stake is not None]
         rewards: Mapping[bytes, Rewards] = {}
         if stakes and read.epoch is not None and holder is not None:

@@ -30,10 +30,10 @@ COIN_OWED, SOL_OWED = 11_000, 13_000
 COIN_SOL = 0.02
 
 
-def cpmm_pool(coin: bytes) -> bytes:
+def cpmm_pool(coin: bytes, lp: bytes = LP) -> bytes:
     data = bytearray(637)
     data[:8] = cpmm.POOL.tag
-    for at, value in ((72, COIN_VAULT), (104, SOL_VAULT), (136, LP), (168, coin), (200, key(WSOL))):
+    for at, value in ((72, COIN_VAULT), (104, SOL_VAULT), (136, lp), (168, coin), (200, key(WSOL))):
         data[at : at + 32] = value
     data[331:333] = bytes((6, 9))
     owed = (COIN_OWED - 3_000, SOL_OWED - 5_000, 1_000, 2_000, 2_000, 3_000)

@@ -22,16 +22,20 @@ from infra.clickhouse.client import connect as clickhouse
 from infra.redis.asks import connect_pipelined
 from infra.settings import Settings
 from schemas.away import bit
+from schemas.protocols import raydium_cpmm, registry
+from schemas.protocols.registry import SHARE_PROGRAMS
 from schemas.redis_keys import (
     ASKED_ACCOUNTS,
     AWAY,
     BALANCES,
     LIVE_POSITIONS,
+    POOLS_OF,
     QUARANTINE,
     TRACKED_WALLETS,
     WATCH_LEASE,
     WATCHED,
     WATERMARK,
+    account_tag,
     account_tags,
     wallet_tag,
 )
@@ -39,6 +43,7 @@ from schemas.solana.addresses import SYSTEM_PROGRAM, text
 from schemas.times import HOUR_MS
 from tests.api.watch.test_crossings import loan
 from tests.integration.api.positions.test_aggregates import (
+    COIN,
     LENDER,
     Ask,
     Stocked,
@@ -48,6 +53,7 @@ from tests.integration.api.positions.test_aggregates import (
     client,
 )
 from tests.integration.api.positions.test_native_stake import SLOT, TIME_MS
+from tests.integration.api.wallets.test_lp_prices import COIN_VAULT, SOL_VAULT, cpmm_pool
 from tests.integration.api.watch.watching import PACE, SOL, Borrower, advance, alerts_of, events
 from tests.support.metrics import value_of
 from tests.support.waiting import eventually_async
@@ -225,6 +231,30 @@ async def test_watching_keeps_no_wallet_tracked_and_asks_for_what_positions_lack
     assert asked.count(b"lamports") == 1, "of a wallet that nothing happens to once a minute"
     assert b"wallet" not in asked
     assert b"rewards" not in asked
+
+
+async def test_vaults_that_prices_of_positions_need_are_asked_for(
+    settings: Settings, chain: Stocked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is lent is an LP token: without its pool's vaults no snapshot would count it."""
+    everything = (*registry.ALL, raydium_cpmm.PROTOCOL)
+    monkeypatch.setattr(registry, "KINDS", registry.by_program(everything))
+    pool, program = chain.address(), raydium_cpmm.POOL.program
+    await chain.covers(*SHARE_PROGRAMS)
+    await chain.put(pool, program, cpmm_pool(chain.address(), lp=COIN))
+    tag = account_tag(text(pool))
+    await chain.redis.sadd(POOLS_OF.make(tag=tag, mint=text(COIN)), pool)
+    await Borrower.begin(chain, 1_500)
+
+    async def asked() -> set[bytes]:
+        entries: Any = await chain.redis.xrange(ASKED_ACCOUNTS.make())
+        return {fields[b"account"] for _, fields in entries if b"account" in fields}
+
+    async def are_asked() -> bool:
+        return await asked() == {COIN_VAULT, SOL_VAULT}
+
+    async with watching(settings):
+        await eventually_async(are_asked)
 
 
 async def test_sol_that_is_older_than_a_position_is_asked_for_before_net_worth_is_whole(
