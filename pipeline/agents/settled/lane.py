@@ -222,9 +222,10 @@ class Lane:
 
     async def _opened(self, tp: TopicPartition, first_offset: int | None) -> PartitionWork | None:
         """Return the partition's work when its books are open; None where it is not ours."""
-        if tp.partition not in self._attending:
-            if tp not in (await self._context.progress.consumer.ours() or ()):
-                return None
+        consumer = self._context.progress.consumer
+        if tp.partition not in self._attending and tp not in (await consumer.ours() or ()):
+            return None
+        if tp.partition not in self._attending:  # a message and the look may both have asked
             self._attending[tp.partition] = asyncio.create_task(
                 self._or_stop(self._attend, tp, first_offset)
             )

@@ -26,6 +26,7 @@ class Consumer:
         self.given: set[TopicPartition] | None = {TP}
 
     async def ours(self) -> set[TopicPartition] | None:
+        await asyncio.sleep(0)  # its thread answers
         return self.given
 
     async def assignment(self) -> set[TopicPartition]:
@@ -71,6 +72,7 @@ class Books:
 
 # private `_open_all`, `_hand_over`, `_take`: the look of each second, the end of an assignment and
 # what a message does, one after the other: Faust and the clock call them.
+# private `_opened`: what `_take` asks for the books of its message.
 # private `_attending`: the task of the books, whose end is waited for.
 # private `_flush`: its lock, which a flush holds while it writes.
 class Opened(Lane):
@@ -137,3 +139,11 @@ async def test_what_is_open_and_not_ours_is_closed(progress: Progress) -> None:
     assert progress.let_gone == [TP]
     await asyncio.wait((attending,), timeout=60)
     assert attending.cancelled()
+
+
+async def test_a_message_and_the_look_open_the_books_once(progress: Progress) -> None:
+    lane = Opened(progress)
+    async with asyncio.timeout(60):
+        await asyncio.gather(lane._open_all(), lane._opened(TP, STORED.offset + 1))
+    assert (lane.held, lane.opened) == ((1, 1), 1)
+    await lane._hand_over()
