@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence, Set
+from collections.abc import Awaitable, Callable, Iterable, Sequence, Set
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any, Final, TypeVar
@@ -288,19 +288,28 @@ def export_keys(file: Path, force: bool) -> None:
                 _fingerprint(each) for each in accounts
             }
             _require_no_loss(file, here, settings)
-        # Whole or not at all: the file before may be the only copy there is.
-        beside = file.with_name(f"{file.name}.new")
         try:
-            descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            with os.fdopen(descriptor, "wb") as opened:
-                opened.writelines(transfer.write(records, accounts))
-                opened.flush()
-                os.fsync(opened.fileno())
-            beside.replace(file)
+            _put(file, transfer.write(records, accounts))
         except OSError as error:
             raise click.ClickException(f"{file}: {error.strerror}") from None
     also = f" and {_count(len(accounts), 'user')}" if accounts else ""
     _say(f"{_count(len(records))}{also} exported; hashes only, no key can be had from them")
+
+
+def _put(file: Path, lines: Iterable[bytes]) -> None:
+    """Write a file whole or not at all: the one before may be the only copy there is."""
+    if file.exists() and not file.is_file():  # a pipe keeps nothing, and must not be replaced
+        with file.open("wb") as opened:
+            opened.writelines(lines)
+        return
+    file = file.resolve()  # a link stays one
+    beside = file.with_name(f"{file.name}.new")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as opened:
+        opened.writelines(lines)
+        opened.flush()
+        os.fsync(opened.fileno())
+    beside.replace(file)
 
 
 def _fingerprint(of: Record | Account) -> str:

@@ -1,6 +1,7 @@
 """`soltape keys` as an operator uses it."""
 
 import asyncio
+import os
 import re
 import stat
 import subprocess
@@ -525,6 +526,27 @@ def test_an_export_that_fails_leaves_the_file_before(folder):
     result = keys("export", "keys.jsonl")
     assert (result.exit_code, "Is a directory" in result.stderr) == (1, True)
     assert (folder / "keys.jsonl").read_bytes() == before
+
+
+def test_an_export_goes_where_a_link_or_a_pipe_leads(folder):
+    created()
+    (folder / "elsewhere").mkdir()
+    (folder / "keys.jsonl").symlink_to("elsewhere/backup.jsonl")
+    for _ in range(2):
+        assert keys("export", "keys.jsonl").exit_code == 0
+    assert (folder / "keys.jsonl").is_symlink()
+    lines = (folder / "elsewhere" / "backup.jsonl").read_bytes()
+    assert len(lines.splitlines()) == 1
+
+    pipe = folder / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        assert keys("export", "pipe").exit_code == 0
+        assert os.read(reader, 4_096) == lines
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo()
 
 
 def test_an_export_does_not_replace_keys_that_redis_has_not(folder, keys_url):
