@@ -141,7 +141,7 @@ def revoke(key: str, user: str | None) -> None:
 
     KEY is - for the key itself on stdin, or with --user an id, as `soltape users keys` shows it.
     """
-    if user is None:
+    if user is None or key.startswith(PREFIX):
         try:
             id_ = key_id(parse(key))
         except KeyMalformed as reason:

@@ -133,6 +133,15 @@ async def test_keys_of_a_user_are_listed_and_end_one_by_one(redis, user, charges
     assert "the user has no keys" in (await done("keys", ID)).stderr
 
 
+async def test_the_text_of_a_key_is_never_repeated(redis, user, charges, make):
+    text = await users.create_key(redis, user, "first")
+    said = await refused("revoke", "-", "--user", ID, stdin=await make.text())
+    assert "soltape_" not in said
+    said = await good("revoke", "-", "--user", ID, stdin=text)
+    assert said.startswith(f"{key_id(parse(text))}, a key of {ID}")
+    assert await charges.look(parse(text)) == Refusal("revoked")
+
+
 async def test_nobody_is_meant_by_what_is_not_theirs(user, make):
     assert "0123456789ab is no user's here" in await refused("suspend", "0123456789ab")
     operators = await make.text()
