@@ -700,6 +700,15 @@ PAYMENT_SIZES: Final = Key(
 PAYMENT_ENDS: Final = Key(
     "pay:{{answers}}:ends", "zset", "api", 2 * HOUR_S, "the same -> when the answer goes, ms"
 )
+PAYMENT_BOOKS: Final = Key(
+    "pay:books:{id}",
+    "string",
+    "watch",
+    30 * DAY_S,
+    "two slots: of the newest payment in the books, and the one up to which they lack nothing but "
+    "what is unresolved; without it that is the newest payment's. id: SHA-256 of PAY_TO, "
+    "PAY_NETWORK and PAY_ASSET, in hex",
+)
 MCP_SESSIONS: Final = Key(
     "mcp:{tag}:sessions",
     "hash",

@@ -42,7 +42,7 @@ from infra.backoff import Backoff
 from infra.clickhouse.client import ClickHouseError, connect_async
 from infra.clickhouse.replication import INSERT_SETTINGS
 from infra.settings import Settings
-from schemas.redis_keys import PAYMENT
+from schemas.redis_keys import PAYMENT, PAYMENT_BOOKS
 from schemas.rows import PAYMENTS, PAYMENTS_UNRESOLVED, Row, Table
 from schemas.solana.addresses import TOKEN_PROGRAM
 
@@ -198,6 +198,7 @@ class Books:
         self._http: aiohttp.ClientSession | None = None
         self._client: AsyncClient | None = None
         self._last: Listed | None = None  # newest transaction in the books; "" if there is none
+        self._newest_slot = 0  # of a payment in the books
         self._whole = 0  # slot up to which the books lack only what is unresolved
         self._begins = 0  # first slot of the node's ledger
         self._unlisted_looks = 0  # in a row, at a node whose ledger begins after `_whole`
@@ -236,8 +237,11 @@ class Books:
             self._unresolved = deque(each for each in lacking if each.gap_end is None)
             self._gaps = [each for each in lacking if each.gap_end is not None]
             self._count_unresolved()
-            self._last = await self._newest()
-            self._whole = max(self._last.slot, *(each.gap_end or 0 for each in self._gaps), 0)
+            newest = await self._newest()
+            self._newest_slot = newest.slot
+            gap_ends = (each.gap_end or 0 for each in self._gaps)
+            self._whole = max(newest.slot, await self._read_whole(), *gap_ends)
+            self._last = newest
         least = await self._least()
         unread = await self._list(self._last.slot, least, self._last.signature)
         booked = 0
@@ -248,7 +252,9 @@ class Books:
             self._last = part[-1]
             BEHIND.set(len(unread) - begin - len(part))
         self._whole = max(least, self._last.slot)
-        return booked + await self._mend() + await self._close_gaps()
+        booked += await self._mend() + await self._close_gaps()
+        await self._write_whole()
+        return booked
 
     async def _least(self) -> int:
         """Return the slot that a list must have come to. Raises BooksClosed.
@@ -368,6 +374,7 @@ class Books:
         if new:
             await self._insert(PAYMENTS, new)
             BOOKED.inc(len(new))
+            self._newest_slot = max(self._newest_slot, *(row[2] for row in new))
         return len(new)
 
     async def _transaction(self, listed: Listed) -> Any:
@@ -436,11 +443,34 @@ class Books:
             raise BooksClosed(f"RPC_ENDPOINT, {method}: no slot")
         return slot
 
-    async def _row(self, paid: Arrival) -> Row:
+    async def _read_whole(self) -> int:
+        """Return the slot up to which a process before has read, 0 if it is not known.
+
+        Nor is it of other books than these, which a backup may have brought back.
+        """
+        found = await self._ask_redis("GET", self._whole_key())
+        newest, _, whole = (found or b"").partition(b" ")
+        is_ours = self._newest_slot > 0 and newest == b"%d" % self._newest_slot
+        return int(whole) if is_ours else 0
+
+    async def _write_whole(self) -> None:
+        value = f"{self._newest_slot} {self._whole}"
+        await self._ask_redis("SET", self._whole_key(), value, "EX", PAYMENT_BOOKS.ttl_s)
+
+    def _whole_key(self) -> str:
+        of = self._settings
+        seller = f"{of.pay_to} {of.pay_network} {of.pay_asset}"
+        return PAYMENT_BOOKS.make(id=sha256(seller.encode()).hexdigest())
+
+    async def _ask_redis(self, *command: object) -> Any:
         try:
-            [path] = await self._redis.ask([("HGET", PAYMENT.make(id=paid.id), "path")])
+            [answer] = await self._redis.ask([command])
         except (RedisError, OSError) as error:
             raise BooksClosed(f"the Redis of the keys does not answer: {error}") from None
+        return answer
+
+    async def _row(self, paid: Arrival) -> Row:
+        path = await self._ask_redis("HGET", PAYMENT.make(id=paid.id), "path")
         return (
             paid.signature,
             paid.id,

@@ -104,8 +104,18 @@ class Node:
 class Redis:
     path: bytes | None = None  # what all payments bought, while it is known
 
+    def __init__(self) -> None:
+        self.whole: bytes | None = None
+
     async def ask(self, commands: list[Any]) -> list[Any]:
-        return [self.path for _ in commands]
+        return [self._answer(*each) for each in commands]
+
+    def _answer(self, command: str, _: str, *values: Any) -> Any:
+        if command == "HGET":
+            return self.path
+        if command == "SET":
+            self.whole = values[0].encode()
+        return self.whole
 
 
 def books(
@@ -423,6 +433,31 @@ async def test_a_node_that_prunes_what_is_booked_leaves_no_gap(
         assert await found.read() == 1
         assert notes == []
         await found.close()
+
+
+async def test_books_that_are_read_on_know_up_to_where_they_were_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows: list[Row] = []
+    notes: list[Row] = []
+    redis = Redis()
+    node = Node(100, ACCOUNT)
+    monkeypatch.setattr(Node, "newest_slot", 500)
+    async with serving(node.answer) as url:
+        first = books(url, rows, monkeypatch, notes, redis)
+        assert await first.read() == 100
+        await first.close()
+        node.first = 300  # its ledger begins after the last payment, and before the last look
+
+        second = books(url, rows, monkeypatch, notes, redis)
+        assert (await second.read(), notes) == (0, [])
+        await second.close()
+
+        del rows[50:]  # a backup was brought back: what was known of newer books is not of these
+        third = books(url, rows, monkeypatch, notes, redis)
+        with pytest.raises(BooksClosed, match="begins at slot 305, the books end at 54"):
+            await third.read()
+        await third.close()
 
 
 async def test_a_list_goes_on_where_it_ended_or_not_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
