@@ -135,7 +135,8 @@ class Door:
             try:
                 await self._sell(scope, receive, send)
             except (RedisError, OSError) as error:
-                raise unavailable(STORE, error) from None
+                problem = unavailable(STORE, error)
+                raise scope["state"].get(CUT_SHORT, problem) from None
 
     async def _health(self) -> Reply:
         status, state = 200, "ok"

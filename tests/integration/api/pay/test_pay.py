@@ -574,6 +574,24 @@ def test_an_outcome_that_nobody_knows_is_said_and_found_later(
     assert world.revenue_raw == had_raw + PRICE_RAW
 
 
+def test_a_redis_that_is_away_after_a_settlement_asks_for_the_same_payment_again(
+    world: PayWorld, seller: Served, stores: Settings
+) -> None:
+    header = pay(world, seller.url + PATH)
+    had_raw = world.revenue_raw
+    with Redis.from_url(stores.access_redis_url or stores.redis_url) as redis:
+        world.desk.before_settle = lambda: redis.client_pause(120_000, all=False)
+        try:
+            answer = send(seller.url + PATH, header)
+        finally:
+            world.desk.before_settle = None
+            redis.client_unpause()
+    assert world.revenue_raw == had_raw + PRICE_RAW
+    assert (answer.status_code, answer.json()["code"]) == (503, "payment_unsettled")
+    eventually(lambda: send(seller.url + PATH, header).is_success)
+    assert world.revenue_raw == had_raw + PRICE_RAW
+
+
 def test_a_settlement_that_outlasts_the_request_asks_for_the_same_payment_again(
     world: PayWorld, serve: Serve, settings: dict[str, object]
 ) -> None:
