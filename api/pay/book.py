@@ -180,6 +180,11 @@ class Book:
         answer = await Answer.unpack(found[1]) if found[1] else None
         return Claim(self, payment, owner, state, answer, found[2], found[3])
 
+    async def may_be_settled(self, payment: str) -> bool:
+        """Return whether an answer was stored for a payment; raises RedisError."""
+        [state] = await self.redis.ask([("HGET", PAYMENT.make(id=payment), "state")])
+        return state not in (None, b"claimed")
+
 
 def bound(parts: Iterable[bytes]) -> str:
     """Return the SHA-256, in hex, of what a payment is bound to."""

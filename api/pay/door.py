@@ -159,20 +159,15 @@ class Door:
         self._check_path(inner)
         url = _url(scope)
         try:
-            fee_payers = await self._facilitator.fee_payers()
-        except FacilitatorAway as error:
-            raise _no_facilitator(error) from None
-        try:
             value = payment.sent(scope["headers"])
             if value is None or "is_head" in scope["state"]:  # nobody pays for no body
-                await self._challenge("payment required", fee_payers[0], url)(scope, receive, send)
+                await (await self._challenge("payment required", url))(scope, receive, send)
                 return
             paid = payment.parse(value, self._terms)
-            if paid.fee_payer not in fee_payers:
-                raise NoPayment("the transaction's fee payer is not the challenge's `feePayer`")
+            await self._check_fee_payer(paid)
         except NoPayment as refusal:
             metrics.FAILURES.labels("refused").inc()
-            await self._challenge(str(refusal), fee_payers[0], url)(scope, receive, send)
+            await (await self._challenge(str(refusal), url))(scope, receive, send)
             return
         address = _address(scope)
         if paid.id not in self._unsettled_s:  # else Redis says if it is settled: it may be by now
@@ -181,7 +176,24 @@ class Door:
         if scope["method"] == "POST":
             body, is_awaited = await self._body(address, receive)
         with self._entered(address):
-            await self._take(paid, inner, body, (scope, receive, send), fee_payers[0], is_awaited)
+            await self._take(paid, inner, body, (scope, receive, send), is_awaited)
+
+    async def _check_fee_payer(self, paid: Payment) -> None:
+        """Refuse a payment that the facilitator does not settle, or not now; raises NoPayment.
+
+        Not one that may be settled: its payer gets what it bought also from a facilitator that is
+        away, or has other wallets by now.
+        """
+        refusal: Exception = NoPayment(
+            "the transaction's fee payer is not the challenge's `feePayer`"
+        )
+        try:
+            if paid.fee_payer in await self._facilitator.fee_payers():
+                return
+        except FacilitatorAway as error:
+            refusal = _no_facilitator(error)
+        if not await self._book.may_be_settled(paid.id):
+            raise refusal
 
     async def _body(self, address: str, receive: Receive) -> tuple[bytes, bool]:
         """Return the body of a request, and whether it was awaited.
@@ -241,7 +253,6 @@ class Door:
         inner: Scope,
         body: bytes,
         caller: tuple[Scope, Receive, Send],
-        fee_payer: str,
         is_awaited: bool,
     ) -> None:
         """Answer a request that sends a payment for these terms; `is_awaited`: its body was."""
@@ -252,7 +263,7 @@ class Door:
             self._failures.refused(_address(scope))
             metrics.FAILURES.labels("conflict").inc()
             reason = "the payment was sent with another request; it pays for that one only"
-            await self._challenge(reason, fee_payer, _url(scope))(scope, receive, send)
+            await (await self._challenge(reason, _url(scope)))(scope, receive, send)
             return
         if not isinstance(claim, Claim):
             if is_awaited:  # it held a place, and a payment that buys nothing more is free
@@ -261,7 +272,7 @@ class Door:
             raise _conflict(claim)
         try:
             async with _renewed(claim):
-                await self._deliver(claim, paid, inner, body, caller, fee_payer)
+                await self._deliver(claim, paid, inner, body, caller)
         except NotOwner:
             metrics.FAILURES.labels("conflict").inc()
             raise _conflict("busy") from None
@@ -273,7 +284,6 @@ class Door:
         inner: Scope,
         body: bytes,
         caller: tuple[Scope, Receive, Send],
-        fee_payer: str,
     ) -> None:
         scope, receive, send = caller
         url = _url(scope)
@@ -281,7 +291,7 @@ class Door:
         if state != "settled":
             self._check_failures(_address(scope))
         if state == "claimed":
-            made = await self._make(claim, paid, inner, body, url, fee_payer)
+            made = await self._make(claim, paid, inner, body, url)
             scope["route"] = inner.get("route")  # for the edge's metrics
             if made is not None:
                 await made(scope, receive, send)
@@ -296,7 +306,7 @@ class Door:
         if isinstance(outcome, Failed):
             self._unsettled_s.pop(paid.id, None)
             self._failures.refused(_address(scope))
-            failed = self._challenge(f"settlement failed: {outcome.reason}", fee_payer, url)
+            failed = await self._challenge(f"settlement failed: {outcome.reason}", url)
             failed.raw_headers += _settlement_headers(outcome.response, paid)
             await failed(scope, receive, send)
             return
@@ -343,7 +353,7 @@ class Door:
         return outcome
 
     async def _make(
-        self, claim: Claim, paid: Payment, inner: Scope, body: bytes, url: str, fee_payer: str
+        self, claim: Claim, paid: Payment, inner: Scope, body: bytes, url: str
     ) -> ASGIApp | None:
         """Verify a payment, make its answer and store it; return what to send where that fails."""
         is_verified = is_stored = False
@@ -362,7 +372,7 @@ class Door:
                 self._failures.refused(_address(inner))
                 metrics.FAILURES.labels("refused").inc()
                 reason = verified.invalid_reason or "the payment is not valid"
-                return self._challenge(reason, fee_payer, url)
+                return await self._challenge(reason, url)
             is_verified = True
             inner["state"]["grant"] = _grant(verified.payer or paid.accounts[1])
             answer = await _answered(self._app, inner, body)
@@ -428,7 +438,12 @@ class Door:
         found = self._routes.find(inner)
         return found is not None and not found[0].is_refusal
 
-    def _challenge(self, error: str, fee_payer: str, url: str) -> Reply:
+    async def _challenge(self, error: str, url: str) -> Reply:
+        """Return a challenge; raises Problem where no facilitator would settle what it asks for."""
+        try:
+            fee_payer, *_ = await self._facilitator.fee_payers()
+        except FacilitatorAway as away:
+            raise _no_facilitator(away) from None
         metrics.CHALLENGES.inc()
         challenge = self._terms.challenge(fee_payer, url, error)
         return Reply(402, challenge, _JSON, _NOT_KEPT, (b"payment-required", header(challenge)))

@@ -574,6 +574,34 @@ def test_an_outcome_that_nobody_knows_is_said_and_found_later(
     assert world.revenue_raw == had_raw + PRICE_RAW
 
 
+@pytest.mark.parametrize(("facilitator", "status"), [("away", 503), ("changed", 402)])
+def test_what_may_be_paid_for_is_had_without_the_facilitator(
+    world: PayWorld,
+    seller: Served,
+    serve: Serve,
+    settings: dict[str, object],
+    facilitator: str,
+    status: int,
+) -> None:
+    header, new = (pay(world, seller.url + PATH) for _ in range(2))
+    had_raw = world.revenue_raw
+    world.desk.lose_settle_answers = world.chain.is_down = True
+    try:
+        assert send(seller.url + PATH, header).json()["code"] == "payment_unsettled"
+    finally:
+        world.desk.lose_settle_answers = world.chain.is_down = False
+    another = PayWorld()
+    another.desk.is_down = facilitator == "away"
+    try:
+        with serve(**settings | {"x402_facilitator_url": another.url}) as fresh:
+            assert send(fresh.url + PATH, new).status_code == status
+            assert send(fresh.url + PATH, header).status_code == 200
+            assert send(fresh.url + PATH, header).status_code == 409
+    finally:
+        another.close()
+    assert world.revenue_raw == had_raw + PRICE_RAW
+
+
 def test_a_redis_that_is_away_after_a_settlement_asks_for_the_same_payment_again(
     world: PayWorld, seller: Served, stores: Settings
 ) -> None:
