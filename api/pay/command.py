@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import time
 from base64 import b64decode
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Final
 from urllib.error import HTTPError, URLError
@@ -21,9 +23,18 @@ from infra.chain import demo_wallets
 from infra.settings import check_url, load
 from schemas.solana.networks import SIMULATED
 
+PATIENT_S: Final = 300.0
+"""How long a payment is sent again: its outcome is known once its blockhash has expired."""
 _WITHIN_S: Final = 90.0
-_RETRIES: Final = 10
 _RETRY_S: Final = 2.0
+_LONGEST_RETRY_S: Final = 60.0
+_SAID_TO_REPEAT: Final = frozenset({409, 429, 503})
+"""Statuses that ask for the same request again where they come with `Retry-After`."""
+_OF_PROXIES: Final = frozenset({502, 504})
+
+
+class _NoAnswer(click.ClickException):
+    """The server cannot be reached, or the connection broke."""
 
 
 @click.command()
@@ -50,6 +61,9 @@ def pay(url: str, wallet_file: Path | None, most_raw: int) -> None:
     URL is a whole address, or a path of the API here: /pay is put before it. The server is asked
     first; what it wants is paid from the wallet, unless it is more than --most. The payment's
     transaction is named on stderr. RPC_ENDPOINT leads to the node of the network that is paid on.
+
+    Where the server does not say what became of the payment, the same one is sent again, for five
+    minutes: it is never paid twice. After that the payment is printed, for you to repeat.
 
     \b
     Examples:
@@ -81,17 +95,53 @@ def pay(url: str, wallet_file: Path | None, most_raw: int) -> None:
             ) from None
         except NotPaid as error:
             raise click.ClickException(f"not paid: {error}") from None
-        status, headers, body = _get(url, {"payment-signature": paid})
-        for _ in range(_RETRIES):
-            if status not in (409, 503):
-                break
-            time.sleep(_RETRY_S)  # the same request gets what the payment bought, paid once
-            status, headers, body = _get(url, {"payment-signature": paid})
+        status, headers, body = _bought(url, paid)
     if status != 200:
         raise click.ClickException(f"{url} answered {status}: {_reason(body)}")
     if settled := headers.get("payment-response"):
         click.echo(f"paid: transaction {_transaction(settled)}", err=True)
     sys.stdout.buffer.write(body + b"\n")
+
+
+def _bought(url: str, paid: str) -> tuple[int, dict[str, str], bytes]:
+    """Return what a payment buys, sent again as long as that is not known.
+
+    Raises ClickException, which has the payment: it may be settled.
+    """
+    until_s = time.monotonic() + PATIENT_S
+    is_said = False
+    while True:
+        retry_s: float | None = _RETRY_S
+        try:
+            status, headers, body = _get(url, {"payment-signature": paid})
+        except _NoAnswer as error:
+            reason = error.message
+        else:
+            reason, retry_s = f"{url} answered {status}: {_reason(body)}", _retry_s(status, headers)
+            if retry_s is None and status < 500:
+                return status, headers, body
+        if retry_s is None or time.monotonic() >= until_s:
+            raise click.ClickException(
+                f"{reason}\nThe payment may be settled; what it bought is kept for ten minutes. To "
+                "have that without paying again, send the same payment:\n"
+                f"  curl -H 'payment-signature: {paid}' {shlex.quote(url)}"
+            )
+        if not is_said:
+            click.echo(f"{reason}\nThe same payment is sent again ...", err=True)
+            is_said = True
+        time.sleep(retry_s)
+
+
+def _retry_s(status: int, headers: dict[str, str]) -> float | None:
+    """Return after which time to send the same payment again, None where that changes nothing."""
+    if status in _OF_PROXIES:
+        return _RETRY_S
+    if status not in _SAID_TO_REPEAT or "retry-after" not in headers:
+        return None
+    try:
+        return min(float(headers["retry-after"]), _LONGEST_RETRY_S)
+    except ValueError:  # a date
+        return _RETRY_S
 
 
 def _get(url: str, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
@@ -100,8 +150,8 @@ def _get(url: str, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]
             return answer.status, _lower(answer.headers), answer.read()
     except HTTPError as error:
         return error.code, _lower(error.headers), error.read()
-    except (URLError, OSError) as error:
-        raise click.ClickException(f"{url} does not answer: {error}") from None
+    except (URLError, HTTPException, OSError) as error:
+        raise _NoAnswer(f"{url} does not answer: {error}") from None
 
 
 def _transaction(value: str) -> str:
