@@ -34,13 +34,18 @@ class NotPaid(Exception):
     """The challenge is not paid; the text says why."""
 
 
-def chosen(challenge: Any, most_raw: int) -> dict[str, Any]:
-    """Return what of a challenge can be paid here; raises NotPaid."""
+def chosen(challenge: Any, asset: str, most_raw: int) -> dict[str, Any]:
+    """Return what of a challenge can be paid here in an asset, USDC's mint; raises NotPaid.
+
+    `most_raw` bounds what is paid in that asset alone: the same number of another is another sum.
+    """
     accepts = challenge.get("accepts") if isinstance(challenge, dict) else None
     for accepted in accepts if isinstance(accepts, list) else ():
         if not isinstance(accepted, dict):
             continue
         if accepted.get("scheme") != SCHEME or accepted.get("network") not in NETWORKS:
+            continue
+        if accepted.get("asset") != asset:
             continue
         amount = accepted.get("amount")
         if not isinstance(amount, str) or not amount.isdecimal():
@@ -51,7 +56,9 @@ def chosen(challenge: Any, most_raw: int) -> dict[str, Any]:
                 f"--most allows ({most_raw})"
             )
         return accepted
-    raise NotPaid(f"the server takes no payment by `{SCHEME}` on Solana")
+    raise NotPaid(
+        f"the server takes no payment by `{SCHEME}` on Solana in USDC, by PAY_ASSET {asset}"
+    )
 
 
 def signed(accepted: dict[str, Any], resource: Any, wallet: Keypair, blockhash: str) -> str:

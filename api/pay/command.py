@@ -85,7 +85,7 @@ def pay(url: str, wallet_file: Path | None, most_raw: int) -> None:
     if status == 402:
         try:
             challenge = orjson.loads(body)
-            accepted = buying.chosen(challenge, most_raw)
+            accepted = buying.chosen(challenge, settings.pay_asset, most_raw)
             found = _ask(settings.rpc_endpoint, "getLatestBlockhash", {"commitment": "confirmed"})
             blockhash = str(found["value"]["blockhash"])
             paid = buying.signed(accepted, challenge.get("resource"), wallet, blockhash)

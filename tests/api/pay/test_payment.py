@@ -33,7 +33,7 @@ BLOCKHASH = str(Keypair.from_seed(b"b" * 32).pubkey())  # 32 bytes in base58, as
 
 def paid() -> dict[str, Any]:
     challenge = orjson.loads(TERMS.challenge(FEE_PAYER, "http://here/pay/x", "payment required"))
-    accepted = buying.chosen(challenge, PRICE_RAW)
+    accepted = buying.chosen(challenge, TERMS.asset, PRICE_RAW)
     signed = buying.signed(accepted, challenge["resource"], PAYER, BLOCKHASH)
     found: dict[str, Any] = orjson.loads(b64decode(signed))
     return found
@@ -138,10 +138,19 @@ def test_two_payments_at_once_are_refused() -> None:
 def test_a_buyer_pays_no_more_than_allowed_and_on_solana_only() -> None:
     challenge = orjson.loads(TERMS.challenge(FEE_PAYER, "http://here/pay/x", "payment required"))
     with pytest.raises(NotPaid, match="more than --most allows"):
-        buying.chosen(challenge, PRICE_RAW - 1)
+        buying.chosen(challenge, TERMS.asset, PRICE_RAW - 1)
     challenge["accepts"][0]["network"] = "eip155:8453"
     with pytest.raises(NotPaid, match="on Solana"):
-        buying.chosen(challenge, PRICE_RAW)
+        buying.chosen(challenge, TERMS.asset, PRICE_RAW)
+
+
+def test_a_buyer_pays_in_usdc_only() -> None:
+    challenge = orjson.loads(TERMS.challenge(FEE_PAYER, "http://here/pay/x", "payment required"))
+    [ours] = challenge["accepts"]
+    dear = {**ours, "asset": str(Keypair.from_seed(b"d" * 32).pubkey())}
+    with pytest.raises(NotPaid, match=f"in USDC, by PAY_ASSET {TERMS.asset}"):
+        buying.chosen({"accepts": [dear]}, TERMS.asset, PRICE_RAW)
+    assert buying.chosen({"accepts": [dear, ours]}, TERMS.asset, PRICE_RAW) == ours
 
 
 @given(st.lists(st.binary(max_size=9), min_size=2, max_size=5))

@@ -31,6 +31,7 @@ from api.pay import buying
 from api.pay.terms import PRICE_RAW
 from infra.redis.asks import Pipelined
 from schemas.redis_keys import PAYMENT
+from tests.support.api.paying import USDC
 from tests.support.api.served import Served
 from tests.support.waiting import eventually
 
@@ -181,7 +182,7 @@ class Crowd:
             assert answer.status_code in _BUSY, answer.text
             return None
         challenge = answer.json()
-        accepted = buying.chosen(challenge, PRICE_RAW)
+        accepted = buying.chosen(challenge, USDC, PRICE_RAW)
         wallet = self._random.choice(self._wallets)
         blockhash = str(self._blockhash())
         header = buying.signed(accepted, challenge["resource"], wallet, blockhash)
