@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import time
 from base64 import b64decode
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -26,9 +25,11 @@ from api.pay.payment import Payment
 from schemas.times import HOUR_S
 
 _WITHIN_S: Final = 5.0
-PAGE: Final = 100
-"""Transactions that are asked for at once."""
+PAGE: Final = 1_000
+"""Transactions that are listed at once, which is a node's most."""
 _MOST_PAGES: Final = 3
+FETCHED: Final = 300
+"""Listed transactions that one look fetches, those of the payment's time first."""
 _LOOKED_BACK_S: Final = HOUR_S + 300  # longer than a payment is kept whose outcome is unknown
 
 
@@ -85,9 +86,12 @@ class Chain:
         try:
             # Asked first: what is not found after the end of the blockhash never will be.
             absent, slot = await self._absent(payment.blockhash, sight)
-            async for each in self._listed(payment.accounts[1], slot, sight):
-                if each["err"] is None and await self._is(each["signature"], payment):
+            listed, is_whole = await self._listed(payment.accounts[1], slot, sight)
+            for each in listed[:FETCHED]:
+                if await self._is(each["signature"], payment):
                     return str(each["signature"]), None
+            if not is_whole or len(listed) > FETCHED:
+                raise NodeAway("the payer has more transactions than are looked at")
         except NodeAway:
             raise
         except Exception as error:  # a node's answer, and solders' own kinds of errors
@@ -120,28 +124,36 @@ class Chain:
             raise NodeAway("isBlockhashValid answers neither yes nor no, as of a slot")
         return slot, is_valid
 
-    async def _listed(self, payer: str, slot: int, sight: Sight | None) -> AsyncIterator[Any]:
-        """Yield a payer's transactions that are not older than a payment may be, newest first, of a
-        node that has come to a slot; raises NodeAway.
+    async def _listed(self, payer: str, slot: int, sight: Sight | None) -> tuple[list[Any], bool]:
+        """Return a payer's transactions that are not older than a payment may be, of a node that
+        has come to a slot, and whether these are all; raises NodeAway.
 
-        Each is fetched, so the end is looked for at each, not at each page.
+        Those of the payment's time are first: it is settled within seconds of its sight.
         """
         # A sight of later than the first attempt says nothing of when the payment was made.
         is_early = sight is not None and sight.is_known
         oldest_slot = sight.slot - _BEFORE_SIGHT_SLOTS if sight is not None and is_early else 0
         oldest_s = time.time() - _LOOKED_BACK_S
+        found: list[Any] = []
+        is_whole = False
         before: dict[str, str] = {}
         for _ in range(_MOST_PAGES):
             config = {"limit": PAGE, "commitment": "confirmed", "minContextSlot": slot, **before}
             page = await self._ask("getSignaturesForAddress", payer, config)
-            for each in page:
-                if each["slot"] < oldest_slot or (each.get("blockTime") or oldest_s) < oldest_s:
-                    return
-                yield each
-            if len(page) < PAGE:
-                return
+            recent = [
+                each
+                for each in page
+                if each["slot"] >= oldest_slot and (each.get("blockTime") or oldest_s) >= oldest_s
+            ]
+            found += [each for each in recent if each["err"] is None]
+            is_whole = len(page) < PAGE or len(recent) < len(page)
+            if is_whole:
+                break
             before = {"before": page[-1]["signature"]}
-        raise NodeAway("the payer has more transactions than are looked at")
+        if sight is not None and is_early:
+            seen = sight.slot
+            found.sort(key=lambda each: abs(each["slot"] - seen))
+        return found, is_whole
 
     async def _is(self, signature: str, payment: Payment) -> bool:
         found = await self._ask(

@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 from solders.signature import Signature
 
-from api.pay.chain import PAGE, UNSEEN_SLOTS, Chain, NodeAway, Sight
+from api.pay.chain import FETCHED, PAGE, UNSEEN_SLOTS, Chain, NodeAway, Sight
 from api.pay.payment import Payment
 from tests.api.pay.test_payment import paid, read
 from tests.support.rpc_server import serving
@@ -130,14 +130,18 @@ async def test_a_sight_says_what_the_node_knows() -> None:
             await chain.close()
 
 
-async def test_a_payment_is_found_behind_a_page_of_others() -> None:
+@pytest.mark.parametrize("count", [PAGE, 2 * PAGE + 1])
+async def test_a_payment_of_a_busy_payer_is_found_where_it_was_made(count: int) -> None:
     wanted, wire = payment()
     node = Node()
     other = payment()[1]
-    for _ in range(PAGE):
-        node.add(other)
+    for ago in range(count):
+        node.add(other, slot=SLOT + 1 + count - ago)
     signature = node.add(wire)
+    for ago in range(10):
+        node.add(other, slot=SLOT - 20 - ago)
     assert await found(node, wanted) == (signature, None)
+    assert node.fetched < 30
 
 
 async def test_a_transaction_that_failed_is_no_payment() -> None:
@@ -175,13 +179,15 @@ async def test_what_is_older_than_the_blockhash_is_not_looked_at() -> None:
     assert await found(node, wanted) == (signature, None)
 
 
-async def test_of_a_payer_with_too_many_transactions_nothing_is_decided() -> None:
+@pytest.mark.parametrize("count", [FETCHED + 1, 3 * PAGE])
+async def test_of_a_payer_with_too_many_transactions_nothing_is_decided(count: int) -> None:
     node = Node()
     other = payment()[1]
-    for _ in range(5 * PAGE):
+    for _ in range(count):
         node.add(other)
     with pytest.raises(NodeAway, match="more transactions"):
         await found(node, payment()[0])
+    assert node.fetched == FETCHED
 
 
 @pytest.mark.parametrize(
