@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from functools import cache
 from importlib.metadata import version
+from secrets import token_hex
 from typing import Annotated, Any, Final
 
 import orjson
@@ -19,6 +20,7 @@ from api.app import create_app
 from api.http.addresses import EXAMPLE_MINT, EXAMPLE_WALLET
 from api.http.encoding import Encoded
 from api.http.errors import INVALID_ADDRESS, STORE_UNAVAILABLE, Problem
+from api.http.guard import of_failure
 from api.mcp.arguments import problem_of
 from api.mcp.cutting import cut
 from api.mcp.local.knowledge import Knowledge, passages
@@ -31,6 +33,7 @@ from schemas.solana.addresses import NoAddress, check
 
 HOLDER: Final = ""  # no key: what is asked for counts for the process alone
 LOOK_S: Final = 2.0
+_PATH: Final = "/mcp/local"  # what the log calls these tools
 _READ_ONLY: Final = ToolAnnotations(
     read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
 )
@@ -140,12 +143,18 @@ async def _answered(asked: Awaitable[Encoded], *addresses: str) -> CallToolResul
     except Problem as problem:
         if hasattr(asked, "close"):
             asked.close()  # where it was not awaited
-        detail = problem.detail
-        if problem.kind is STORE_UNAVAILABLE:
-            detail += "; get_capabilities says what is missing and which setting leads to it"
-        return _error(f"{problem.kind.code}: {detail}")
+        return _refused(problem)
+    except Exception as error:
+        return _refused(of_failure(error, _PATH, token_hex(4)))
     answer, shortened = cut(clean(encoded.body))
     return _result({"answer": answer, "cut": shortened})
+
+
+def _refused(problem: Problem) -> CallToolResult:
+    detail = problem.detail
+    if problem.kind is STORE_UNAVAILABLE:
+        detail += "; get_capabilities says what is missing and which setting leads to it"
+    return _error(f"{problem.kind.code}: {detail}")
 
 
 def _error(text: str) -> CallToolResult:
