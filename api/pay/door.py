@@ -94,11 +94,12 @@ class Till:
         self._chain = Chain(settings.rpc_endpoint)
         self.settlement = Settlement(self.facilitator, self._chain, self.terms)
         self.settling: set[asyncio.Task[Outcome]] = set()
+        self.unwaited: set[asyncio.Task[None]] = set()  # settlements whose callers were answered
 
     async def aclose(self) -> None:
         """Wait for settlements that callers did not wait for; give the connections back."""
-        if self.settling:
-            await asyncio.wait(self.settling, timeout=_END_WITHIN_S)
+        if pending := {*self.settling, *self.unwaited}:
+            await asyncio.wait(pending, timeout=_END_WITHIN_S)
         await self.facilitator.close()
         await self._chain.close()
 
@@ -224,7 +225,7 @@ class Door:
     @contextmanager
     def _entered(self, address: str) -> Iterator[None]:
         """Count a payment in while the context lasts; raises Problem where there is no room."""
-        if self._running >= self._most:
+        if self._running + len(self._till.unwaited) >= self._most:
             metrics.FAILURES.labels("bound").inc()
             raise Problem(
                 BUSY,
@@ -271,7 +272,7 @@ class Door:
             metrics.FAILURES.labels("conflict").inc()
             raise _conflict(claim)
         try:
-            async with _renewed(claim):
+            async with _renewed(claim, self._till.unwaited):
                 await self._deliver(claim, paid, inner, body, caller)
         except NotOwner:
             metrics.FAILURES.labels("conflict").inc()
@@ -482,8 +483,11 @@ def terms_of(settings: Settings) -> Terms:
 
 
 @asynccontextmanager
-async def _renewed(claim: Claim) -> AsyncIterator[None]:
-    """Keep a claim while the context lasts; give it back at its end."""
+async def _renewed(claim: Claim, unwaited: set[asyncio.Task[None]]) -> AsyncIterator[None]:
+    """Keep a claim while the context lasts; give it back at its end.
+
+    A settlement that is under way then keeps it for as long, in a task among `unwaited`.
+    """
 
     async def renew() -> None:
         while True:
@@ -504,7 +508,12 @@ async def _renewed(claim: Claim) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        await asyncio.shield(leave())
+        leaving = asyncio.create_task(leave())
+        if claim.settling is None or claim.settling.done():
+            await asyncio.shield(leaving)
+        else:
+            unwaited.add(leaving)
+            leaving.add_done_callback(unwaited.discard)
 
 
 def _inner(scope: Scope) -> Scope:

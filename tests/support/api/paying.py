@@ -197,6 +197,8 @@ class Desk:
         self.verified = 0
         self.may_verify = threading.Event()
         self.may_verify.set()
+        self.may_say_settled = threading.Event()
+        self.may_say_settled.set()
         self.before_settle: Callable[[], None] | None = None
 
     async def supported(self, _: web.Request) -> web.Response:
@@ -220,6 +222,7 @@ class Desk:
         await asyncio.sleep(self.pause_s())
         answer = await self._run(self._code.settle, request)
         self.settled += answer.success
+        await asyncio.to_thread(self.may_say_settled.wait)
         await asyncio.sleep(self.settle_delay_s + self.pause_s())
         if self.lose_settle_answers:
             raise web.HTTPBadGateway

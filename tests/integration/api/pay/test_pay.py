@@ -626,15 +626,17 @@ def test_a_settlement_that_outlasts_the_request_asks_for_the_same_payment_again(
     with serve(**settings, api_timeout_s=1.0) as impatient:
         header = pay(world, impatient.url + PATH)
         had_raw = world.revenue_raw
-        world.desk.settle_delay_s = 2.5
+        world.desk.may_say_settled.clear()
         try:
             late = send(impatient.url + PATH, header)
+            again = send(impatient.url + PATH, header)  # while the settlement goes on
         finally:
-            world.desk.settle_delay_s = 0.0
+            world.desk.may_say_settled.set()
         assert (late.status_code, late.json()["code"]) == (503, "payment_unsettled")
         assert "repeat the same request with the same payment" in late.json()["detail"]
-        assert late.headers["retry-after"] == "2"
-        assert send(impatient.url + PATH, header).status_code == 200
+        assert (again.status_code, again.json()["code"]) == (409, "payment_busy")
+        assert late.headers["retry-after"] == again.headers["retry-after"] == "2"
+        eventually(lambda: send(impatient.url + PATH, header).is_success)
         assert world.revenue_raw == had_raw + PRICE_RAW
 
 
