@@ -16,6 +16,7 @@ from typing import Any, Final
 import click
 import orjson
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
+from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 
 from infra import settings
 from infra.kafka import client
@@ -46,10 +47,26 @@ _SILENCE_S: Final = 5.0  # without a record; then the broker is asked whether it
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where to begin: at an offset (of each partition), at a time, or at the end."""
+    """Where to begin: at an offset (of each partition), at a time, at the beginning or the end."""
 
     offset: int | None = None
     time_ms: int | None = None
+    is_beginning: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """Records that the broker has deleted, of those that were asked for."""
+
+    partition: int
+    first: int
+    last: int
+    is_certain: bool = True  # False: they may all be from before the time that was asked for
+
+    def __str__(self) -> str:
+        offsets = f"{self.first}" + (f" to {self.last}" if self.last > self.first else "")
+        said = f"partition {self.partition} offset {offsets}: the broker has deleted it"
+        return said + ("" if self.is_certain else ", and some may be from after the time of --from")
 
 
 class StartType(click.ParamType):
@@ -66,7 +83,7 @@ class StartType(click.ParamType):
         if value == "now":
             return Start()
         if value == "beginning":
-            return Start(offset=0)
+            return Start(is_beginning=True)
         if value.isdecimal():
             return Start(offset=int(value))
         if ago := re.fullmatch(r"(\d+)(ms|s|m|h|d)", value):
@@ -138,7 +155,9 @@ def tail(
 
     Prints what comes from now on, or from an earlier point with --from, until Ctrl-C. Order
     holds within a partition. A record that cannot be read is reported on stderr with its place,
-    the rest goes on, and the exit status is 1.
+    the rest goes on, and the exit status is 1. So are records that the broker deleted before they
+    were printed: from before the first offset that it keeps, or where the reader of the lines is
+    slower than the topic grows.
     """
     # What fails is reported below. asyncio reports requests that aiokafka has given up as well.
     for library in ("aiokafka", "asyncio"):
@@ -148,12 +167,12 @@ def tail(
         follow=not no_follow, position=position,
     )  # fmt: skip
     try:
-        unreadable = asyncio.run(reading)
+        lacking = asyncio.run(reading)
     except KeyboardInterrupt:
         ctx.exit(130)
-    except (client.KafkaUnreachable, TopicsWrong, TimeoutError) as error:
+    except (client.KafkaUnreachable, KafkaError, TopicsWrong, TimeoutError) as error:
         raise click.ClickException(str(error)) from None
-    if unreadable:
+    if lacking:
         ctx.exit(1)
 
 
@@ -179,15 +198,19 @@ async def _print(
     follow: bool,
     position: bool,
 ) -> int:
-    """Write the lines; return how many records could not be read."""
-    written = unreadable = 0
+    """Write the lines; return how often something is reported that they lack."""
+    written = lacking = 0
     # Left to the garbage collector, the consumer would not be closed.
     async with aclosing(_records(settings, topic, start, partitions, follow)) as records:
         async for record in records:
+            if isinstance(record, Missed):
+                lacking += 1
+                click.echo(record, err=True)
+                continue
             try:
                 values = codec.message_to_json(codec.parse(topic, record.value))
             except ValueError as error:
-                unreadable += 1
+                lacking += 1
                 place = f"partition {record.partition} offset {record.offset}"
                 click.echo(f"{place}: {error}", err=True)
                 continue
@@ -205,7 +228,7 @@ async def _print(
             written += 1
             if written == limit:
                 break
-    return unreadable
+    return lacking
 
 
 def _concerns(values: dict[str, Any], topic: Topic, key: str) -> bool:
@@ -222,22 +245,34 @@ def _concerns(values: dict[str, Any], topic: Topic, key: str) -> bool:
 
 async def _records(
     settings: Settings, topic: Topic, start: Start, partitions: list[int], follow: bool
-) -> AsyncGenerator[ConsumerRecord, None]:
+) -> AsyncGenerator[ConsumerRecord | Missed, None]:
     every_end = await end_offsets(settings, topic)
     if beyond := [number for number in partitions if number not in every_end]:
         raise TopicsWrong(f"{topic.name} on this broker has no partition {beyond[0]}")
     ends = {TopicPartition(topic.name, number): every_end[number] for number in partitions}
-    consumer = AIOKafkaConsumer(**client.aiokafka_consumer(settings))
+    # Of an offset that the log does not hold it raises OffsetOutOfRangeError.
+    config = client.aiokafka_consumer(settings) | {"auto_offset_reset": "none"}
+    consumer = AIOKafkaConsumer(**config)
     await consumer.start()
     try:
         consumer.assign(list(ends))
-        for partition, offset in (await _offsets(consumer, start, ends)).items():
+        firsts = await consumer.beginning_offsets(list(ends))
+        for partition, offset in (await _offsets(consumer, start, firsts, ends)).items():
             consumer.seek(partition, offset)
+            is_first = offset == firsts[partition]
+            if is_first and (missed := _missed_before(start, partition, offset, ends[partition])):
+                yield missed
             if not follow and offset >= ends[partition]:
                 del ends[partition]
         heard = time.monotonic()
         while follow or ends:
-            fetched = await consumer.getmany(timeout_ms=200)
+            try:
+                fetched = await consumer.getmany(timeout_ms=200)
+            except OffsetOutOfRangeError as error:
+                for missed in await _go_on(consumer, error.args[0]):
+                    if follow or missed.first < every_end[missed.partition]:
+                        yield missed
+                continue
             for partition, records in fetched.items():
                 for record in records:
                     if not follow and record.offset >= every_end[partition.partition]:
@@ -260,10 +295,14 @@ async def _records(
 
 
 async def _offsets(
-    consumer: AIOKafkaConsumer, start: Start, ends: dict[TopicPartition, int]
+    consumer: AIOKafkaConsumer,
+    start: Start,
+    firsts: dict[TopicPartition, int],
+    ends: dict[TopicPartition, int],
 ) -> dict[TopicPartition, int]:
+    if start.is_beginning:
+        return firsts
     if start.offset is not None:
-        firsts = await consumer.beginning_offsets(list(ends))
         return {place: min(max(start.offset, firsts[place]), end) for place, end in ends.items()}
     if start.time_ms is None:
         return dict(ends)
@@ -275,3 +314,25 @@ async def _offsets(
         else end
         for place, end in ends.items()
     }
+
+
+def _missed_before(start: Start, place: TopicPartition, first: int, end: int) -> Missed | None:
+    """Return what a start asks for of the offsets before the log's first one."""
+    if start.offset is not None and start.offset < first:
+        return Missed(place.partition, start.offset, first - 1)
+    if start.time_ms is not None and 0 < first < end:  # the first record there is is from after it
+        return Missed(place.partition, 0, first - 1, is_certain=False)
+    return None
+
+
+async def _go_on(consumer: AIOKafkaConsumer, gone: dict[TopicPartition, int]) -> list[Missed]:
+    """Have the consumer go on where the log begins now; return what it missed for that."""
+    firsts = await consumer.beginning_offsets(list(gone))
+    for place, first in firsts.items():
+        consumer.seek(place, first)
+    # A topic that was made anew begins before.
+    return [
+        Missed(place.partition, offset, firsts[place] - 1)
+        for place, offset in gone.items()
+        if firsts[place] > offset
+    ]

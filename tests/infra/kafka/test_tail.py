@@ -16,7 +16,8 @@ def start(text: str) -> Start:
 
 def test_points():
     assert start("now") == Start()
-    assert start("beginning") == Start(offset=0)
+    assert start("beginning") == Start(is_beginning=True)
+    assert start("0") == Start(offset=0)
     assert start("1500") == Start(offset=1500)
     assert start("2026-01-31T12:00:00Z") == Start(time_ms=1769860800000)
     assert start("2026-01-31T13:00:00+01:00") == Start(time_ms=1769860800000)

@@ -8,7 +8,7 @@ import sys
 import time
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from infra.kafka import client, topics
 from infra.local.process import free_port
@@ -23,6 +23,7 @@ from schemas.topics import (
     SETTLED_ACCOUNTS,
     SETTLED_BY_WALLET,
     SWAPS,
+    UNDECODED,
     Topic,
 )
 from tests.support.messages import to_proto
@@ -172,6 +173,70 @@ def test_a_record_that_cannot_be_read_is_reported_and_the_rest_goes_on(tape):
     assert "partition 0 offset 0" in result.stderr
     assert "Traceback" not in result.stderr
     assert [json.loads(line)["name"] for line in result.stdout.splitlines()] == ["Näme"]
+
+
+def put_aside(broker, partition: int, *sizes: int) -> None:
+    """Write records of random bytes to a partition, each a batch of its own."""
+    producer = Producer(client.confluent_producer(broker.settings) | {"on_delivery": delivered})
+    for number, size in enumerate(sizes):
+        message = tape_pb2.Undecoded(slot=number, data=os.urandom(size))
+        producer.produce(UNDECODED.name, message.SerializeToString(), partition=partition)
+        assert producer.flush(60) == 0
+
+
+def delete_before(broker, partition: int, offset: int) -> None:
+    admin = client.admin(broker.settings)  # it cancels what is under way when it goes
+    asked = [TopicPartition(UNDECODED.name, partition, offset)]
+    for deletion in admin.delete_records(asked).values():
+        deletion.result()
+
+
+def test_records_that_are_deleted_before_they_are_asked_for_are_reported(tape, broker):
+    put_aside(broker, 2, *[10] * 10)
+    delete_before(broker, 2, 6)
+
+    def found(start: str) -> subprocess.CompletedProcess[str]:
+        return run(tape, UNDECODED.name, "--from", start, "--partition", "2", "--no-follow")
+
+    for start in ("beginning", "6"):
+        assert [values["slot"] for values in lines(found(start))] == [6, 7, 8, 9]
+    for start, said in (
+        ("4", "partition 2 offset 4 to 5: the broker has deleted it\n"),
+        ("5", "partition 2 offset 5: the broker has deleted it\n"),
+        (
+            "1h",
+            "partition 2 offset 0 to 5: the broker has deleted it, and some may be from after the "
+            "time of --from\n",
+        ),
+    ):
+        result = found(start)
+        assert (result.returncode, result.stderr) == (1, said)
+        slots = [json.loads(line)["slot"] for line in result.stdout.splitlines()]
+        assert slots == [6, 7, 8, 9]
+
+
+def test_a_reader_that_falls_behind_what_the_broker_keeps_reports_what_it_missed(tape, broker):
+    put_aside(broker, 3, *[400_000] * 8)
+    options = ("--from", "beginning", "--partition", "3", "--no-follow", "--position")
+    reading = subprocess.Popen(
+        bound(command(UNDECODED.name, *options)),
+        env=tape,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        # The line is longer than a pipe: its writer waits for us, and reads no more.
+        begun = os.read(reading.stdout.fileno(), 1)
+        delete_before(broker, 3, 7)
+        rest, said = reading.communicate(timeout=240)
+    finally:
+        reading.kill()
+        reading.wait()
+    *seen, last = [json.loads(line)["offset"] for line in (begun + rest).splitlines()]
+    assert last == 7
+    assert seen == [*range(len(seen))], "up to where it fell behind"
+    assert said.decode() == f"partition 3 offset {len(seen)} to 6: the broker has deleted it\n"
+    assert reading.returncode == 1
 
 
 def test_from_now_until_interrupted(broker, tape):
