@@ -19,9 +19,11 @@ UNWANTED: Final = "of no kind"
 
 
 class Counted:
-    """Updates and their bytes on the wire, by kind."""
+    """Updates and their bytes on the wire, by kind, from when all connections have some."""
 
     def __init__(self) -> None:
+        self.connections = self.silent = 0
+        """How many there are, and over how many of them no update came yet."""
         self.updates: Counter[str] = Counter()
         self.bytes: Counter[str] = Counter()
         self.slots = 0
@@ -29,6 +31,8 @@ class Counted:
 
     def take(self, raw: bytes) -> None:
         """Count a message; raises DecodeError."""
+        if self.began_s is None:
+            return
         update = SubscribeUpdate.FromString(raw)
         if update.HasField("block_meta"):
             self.slots += 1
@@ -42,6 +46,12 @@ class Counted:
             name = UNWANTED if kind is None else kind.name
         self.updates[name] += 1
         self.bytes[name] += len(raw)
+
+    def heard(self) -> None:
+        """Note that a connection has its first update."""
+        self.silent -= 1
+        if not self.silent:
+            self.began_s = time.monotonic()
 
     @property
     def seconds(self) -> float:
@@ -64,8 +74,9 @@ class Counted:
 
 
 async def count(settings: Settings, counted: Counted) -> None:
-    """Count what comes until cancelled; the time runs from the first update."""
+    """Count what comes until cancelled; the time runs once all connections have an update."""
     streams = streams_of(settings, subscription_of(settings))
+    counted.connections = counted.silent = len(streams)
     works = [stream.start() for stream in streams]
     works += [asyncio.create_task(_take(stream, counted)) for stream in streams]
     try:
@@ -79,11 +90,13 @@ async def count(settings: Settings, counted: Counted) -> None:
 
 
 async def _take(stream: Stream, counted: Counted) -> None:
+    heard = False
     while True:
         for item in await stream.intake.take(100):
             if isinstance(item, Connected):
-                if counted.began_s is None:
-                    counted.began_s = time.monotonic()
+                if not heard:
+                    heard = True
+                    counted.heard()
             else:
                 counted.take(item)
         await asyncio.sleep(0)

@@ -18,7 +18,7 @@ from infra.bench import progress
 from infra.redis.client import RedisError, ask, connect
 from infra.settings import Settings, load
 from infra.solana_rpc import client as solana_rpc
-from infra.telemetry import configure_logging
+from infra.telemetry import configure_logging, host_of
 from pipeline.ingest.accounts.counting import Counted, count
 from pipeline.ingest.accounts.parts import answers_of, kinds_of, part_name
 from pipeline.ingest.accounts.recorded import BadRecording, file_of, last_of, recording
@@ -45,6 +45,7 @@ from schemas.solana.addresses import NoAddress, check, key, text
 
 LOOK_S: Final = 0.5
 TRIES: Final = 3
+BEGINS_WITHIN_S: Final = 15.0  # a connection has 10; then the log has said why there is none
 NO_RPC: Final = "RPC_ENDPOINT is not set: it is what accounts are asked of"
 
 _ALL: Final = tuple(kind for of_program in KINDS.values() for kind in of_program)
@@ -79,7 +80,8 @@ def count_updates(seconds: int) -> None:
 
     Subscribes to GEYSER_ENDPOINT as `soltape ingest accounts` would (ACCOUNT_FILTERS,
     ACCOUNT_STREAMS, ACCOUNT_GROUPS) and prints updates and megabytes a second of each kind.
-    Ctrl-C prints what was counted so far.
+    Ctrl-C prints what was counted so far. The time runs once all connections have an update;
+    where one has none, the command ends with an error.
     """
     settings = load()
     configure_logging(settings, "accounts")
@@ -91,10 +93,19 @@ def count_updates(seconds: int) -> None:
 
 async def _count(settings: Settings, counted: Counted, seconds: int) -> None:
     counting = asyncio.create_task(count(settings, counted))
+    began_s = time.monotonic()
     while counted.seconds < seconds:
         done, _ = await asyncio.wait((counting,), timeout=1.0)
         if done:
             counting.result()
+        if counted.silent and time.monotonic() - began_s > BEGINS_WITHIN_S:
+            counting.cancel()
+            await asyncio.gather(counting, return_exceptions=True)
+            raise click.ClickException(
+                f"no update within {BEGINS_WITHIN_S:g} s over {counted.silent} of "
+                f"{counted.connections} connections to {host_of(settings.geyser_endpoint)}: check "
+                "GEYSER_ENDPOINT, GEYSER_X_TOKEN and ACCOUNT_STREAMS"
+            )
         progress(f"{counted.updates.total():,} updates, {counted.seconds:.0f} of {seconds} s")
     counting.cancel()
     await asyncio.gather(counting, return_exceptions=True)

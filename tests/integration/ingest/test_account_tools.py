@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 import zstandard
 from redis.asyncio import Redis
@@ -19,9 +20,11 @@ from redis.asyncio import Redis
 from infra.local.process import free_port
 from infra.settings import Settings
 from infra.solana_rpc import client as solana_rpc
+from pipeline.ingest.accounts import tools
 from pipeline.ingest.accounts.asked import AnswerQueue
 from pipeline.ingest.accounts.asking import Asking
 from pipeline.ingest.accounts.audit import ACCOUNTS, Audit
+from pipeline.ingest.accounts.counting import Counted
 from pipeline.ingest.accounts.recorded import (
     BadRecording,
     file_of,
@@ -32,11 +35,13 @@ from pipeline.ingest.accounts.recorded import (
 from pipeline.ingest.accounts.rpc import AccountsRpc
 from pipeline.ingest.accounts.tracked import Tracked
 from schemas.accounts import StoredAccount, compress, pack
+from schemas.proto.geyser_pb2 import SubscribeUpdate
 from schemas.proto.tape_pb2 import AccountVersion, Covered, SlotBatch
 from schemas.redis_keys import ACCOUNT, WATERMARK, account_tag, account_tags
 from schemas.solana.addresses import STAKE_PROGRAM, text
 from tests.support.account_node import AccountNode, Held
 from tests.support.systems import bound, running_valkey
+from tests.support.waiting import WITHIN_S
 
 pytestmark = pytest.mark.processes
 
@@ -185,6 +190,30 @@ async def test_count_shows_kinds_and_ends_by_ctrl_c(tmp_path):
         shown, said = await asyncio.to_thread(process.communicate)
         assert process.returncode == 0, said
         assert "slots in" in shown
+
+
+async def test_count_where_no_node_answers_ends_and_says_so(monkeypatch):
+    monkeypatch.setattr(tools, "BEGINS_WITHIN_S", 0.0)
+    url = f"http://127.0.0.1:{free_port()}"
+    settings = Settings(_env_file=None, geyser_endpoint=url, account_streams=2)
+    # private `_count`: the command itself waits for seconds
+    counting = asyncio.wait_for(tools._count(settings, Counted(), 1), WITHIN_S)
+    with pytest.raises(click.ClickException, match=f"over 2 of 2 connections to {url}"):
+        await counting
+
+
+def test_updates_are_counted_once_all_connections_have_some():
+    update = SubscribeUpdate()
+    update.account.account.lamports = 0
+    counted = Counted()
+    counted.silent = 2
+    for _ in range(2):
+        counted.take(update.SerializeToString())
+        assert (counted.updates.total(), counted.seconds) == (0, 0.0)
+        counted.heard()
+    counted.take(update.SerializeToString())
+    assert counted.updates.total() == 1
+    assert counted.seconds > 0
 
 
 async def test_an_address_that_is_none_is_refused(tmp_path):
