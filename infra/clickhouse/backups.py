@@ -5,10 +5,14 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from xml.etree import ElementTree
 
+from infra.clickhouse.embedded import UNFINISHED, require_finished
 from infra.clickhouse.engine import Engine, Scope
+from infra.clickhouse.errors import QueryError
 from infra.local.folder_lock import hold
 
 # The engine writes it last.
@@ -18,7 +22,8 @@ _MANIFEST = ".backup"
 def write(data: Path, database: str, folder: Path) -> None:
     """Write a backup of a database to a folder that is not there yet.
 
-    It has a name of its own until it is whole. Raises FolderInUse, QueryError, OSError.
+    It has a name of its own until it is whole. Raises FolderInUse, EngineNotOpened, QueryError,
+    OSError.
     """
     if not (data / "metadata" / f"{database}.sql").exists():
         raise FileNotFoundError(errno.ENOENT, f"there is no database {database} in it", str(data))
@@ -27,7 +32,9 @@ def write(data: Path, database: str, folder: Path) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     part = folder.with_name(f"{folder.name}.part-{os.getpid()}")
     try:
-        _run(data, part, f"BACKUP DATABASE {database} TO File({_quoted(part)})")
+        with _at_rest(data):
+            require_finished(data)
+            _ask(data, part, f"BACKUP DATABASE {database} TO File({_quoted(part)})")
         _require_whole(part)
     except BaseException:
         shutil.rmtree(part, ignore_errors=True)  # it may be what fills the disk
@@ -62,24 +69,35 @@ def _cut_short(file: Path) -> OSError:
 def read(data: Path, database: str, folder: Path) -> None:
     """Bring a database back from a backup; it must not be there.
 
-    Raises FolderInUse, QueryError, OSError.
+    The engine makes all tables before it fills them: until the last is full, nothing else opens
+    the folder. Raises FolderInUse, QueryError, OSError.
     """
+    made, unfinished = data / "metadata" / f"{database}.sql", data / UNFINISHED
     if not (folder / _MANIFEST).exists():
         raise FileNotFoundError(errno.ENOENT, "this is no whole backup", str(folder))
-    if (data / "metadata" / f"{database}.sql").exists():
+    if made.exists():
         raise FileExistsError(
             errno.EEXIST,
             f"it has a database {database}: move this folder away first",
             str(data),
         )
-    _run(data, folder, f"RESTORE DATABASE {database} FROM File({_quoted(folder)})")
+    with _at_rest(data):
+        unfinished.touch()
+        try:
+            _ask(data, folder, f"RESTORE DATABASE {database} FROM File({_quoted(folder)})")
+        except QueryError:
+            if not made.exists():
+                unfinished.unlink()
+            raise
+        unfinished.unlink()
 
 
-def _run(data: Path, folder: Path, sql: str) -> None:
+@contextmanager
+def _at_rest(data: Path) -> Iterator[None]:
     before = os.umask(0o077)  # no other user reads what is written
     try:
         with hold(data / "lock"):
-            _ask(data, folder, sql)
+            yield
     finally:
         os.umask(before)
 

@@ -161,7 +161,7 @@ def _at_rest(work: Callable[[Path, str, Path], None], folder: Path) -> None:
     data = settings.soltape_data / "clickhouse"
     try:
         work(data, settings.clickhouse_database, folder.resolve())
-    except (QueryError, FolderInUse, OSError) as error:
+    except (QueryError, FolderInUse, EngineNotOpened, OSError) as error:
         raise click.ClickException(str(error)) from None
 
 

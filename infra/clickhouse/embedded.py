@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from infra.clickhouse.front import User
 
 HOST: Final = "127.0.0.1"
+UNFINISHED: Final = "restore-unfinished"
+"""File in a data directory while a backup is brought into it."""
 _GRACE_S: Final = 1.0  # for queries to end by themselves; then they are stopped
 _STOP_S: Final = 1.5  # for stopped queries to end
 
@@ -34,6 +36,15 @@ _log = structlog.get_logger(__name__)
 
 class EngineNotOpened(Exception):
     """The engine refuses the data directory; the text says why."""
+
+
+def require_finished(data: Path) -> None:
+    """Raise EngineNotOpened where tables lack rows: a restore into the data directory was cut."""
+    if (data / UNFINISHED).exists():
+        raise EngineNotOpened(
+            f"{data} has a part of a backup only, as `soltape clickhouse restore` was interrupted "
+            "or failed: move this folder away, and restore again"
+        )
 
 
 def server(data: Path, port: int) -> Process:
@@ -61,6 +72,7 @@ def run(settings: Settings, data: Path, port: int) -> None:
     Raises EngineNotOpened, FolderInUse, PortInUse, OSError.
     """
     with hold(data / "lock"):
+        require_finished(data)
         require_free_port(HOST, port, "CLICKHOUSE_URL")
         _run(settings, data, port)
 

@@ -67,3 +67,15 @@ def test_what_was_restored_is_no_tape_of_a_local_chain(data, tmp_path):
         found = client.query("SELECT count(), sum(length(s)) FROM soltape.rows").result_rows
         client.close()
     assert found == [(20_000, 2_000_000)]
+
+
+def test_nothing_opens_what_was_not_restored_whole(data, tmp_path):
+    done = soltape(data, "backup", tmp_path / "today")
+    assert done.returncode == 0, done.stderr
+    done = soltape(tmp_path, "restore", tmp_path / "today", most_bytes=1_000_000)
+    assert done.returncode == 1
+    assert "File too large" in done.stderr
+    for words in ((), ("backup", tmp_path / "tomorrow"), ("restore", tmp_path / "today")):
+        done = soltape(tmp_path, *words)
+        assert done.returncode == 1, words
+        assert "move this folder away" in done.stderr
