@@ -29,7 +29,8 @@ async def create(settings: Settings, wanted: Sequence[Topic] = topics.ALL) -> li
     """Create the topics that are missing and return their names.
 
     The retention of a topic that exists is left to the broker's operator. Raises TopicsWrong
-    where a partition count differs or the broker refuses, KafkaUnreachable.
+    where a partition count differs or the broker refuses, KafkaUnreachable, and as
+    `settled_partitions`.
     """
     there = await _partition_counts(settings)
     await _require_settled(settings, there)
@@ -51,7 +52,8 @@ async def create(settings: Settings, wanted: Sequence[Topic] = topics.ALL) -> li
 async def check(settings: Settings, wanted: Sequence[Topic] = topics.ALL) -> str:
     """Return one line about a broker that has all our topics.
 
-    Raises KafkaUnreachable or TopicsWrong, whose texts say what to do.
+    Raises KafkaUnreachable or TopicsWrong, whose texts say what to do, and as
+    `settled_partitions`.
     """
     found = await client.metadata(settings)
     counts = {name: len(topic.partitions) for name, topic in found.topics.items()}
@@ -71,7 +73,8 @@ async def settled_partitions(settings: Settings) -> int | None:
 
     The lanes of a count are the tape's once each partition has had a record: ingest writes every
     slot to all of them, and a raise writes the slots that it begins with, the last partition last.
-    Offsets stay when records expire. Raises KafkaUnreachable, KafkaError.
+    Offsets stay when records expire. Raises KafkaUnreachable, aiokafka's KafkaError, and
+    TimeoutError where a partition does not answer.
     """
     return await _settled_partitions(settings, await _partition_counts(settings))
 

@@ -156,6 +156,8 @@ async def _data(settings: Settings) -> str:
 
 
 async def _kafka(settings: Settings) -> str:
+    from aiokafka.errors import KafkaError
+
     from infra.kafka import topics
     from infra.kafka.client import KafkaUnreachable
 
@@ -163,6 +165,10 @@ async def _kafka(settings: Settings) -> str:
         return await topics.check(settings)
     except (KafkaUnreachable, topics.TopicsWrong) as error:
         raise Unwell(str(error)) from None
+    except KafkaError as error:
+        raise Unwell(
+            f"{settings.kafka_bootstrap} refuses to say what its topics have: {error}"
+        ) from None
 
 
 async def _clickhouse(settings: Settings) -> str:

@@ -11,6 +11,7 @@ from typing import Final
 
 import click
 import structlog
+from aiokafka.errors import KafkaError
 
 from infra.clickhouse.client import ClickHouseError
 from infra.clickhouse.migrations import MigrationError, migrate
@@ -94,8 +95,8 @@ def agents(groups: tuple[str, ...]) -> None:
     try:
         asyncio.run(_run(settings, groups, readiness))
     except (
-        *(KafkaUnreachable, topics.TopicsWrong, partitions.PartitionsWrong),
-        *(MigrationError, ClickHouseError),
+        *(KafkaUnreachable, KafkaError, topics.TopicsWrong, partitions.PartitionsWrong),
+        *(MigrationError, ClickHouseError, TimeoutError),
     ) as error:
         log.error("not started", cause=type(error).__name__, detail=str(error))
         sys.exit(1)

@@ -108,7 +108,7 @@ def _serve(
         uvloop.run(_run(settings, lacking, run))
     except (
         *(KafkaUnreachable, KafkaError, TopicsWrong, LogUnreadable),
-        *(PublishFailed, PortInUse),
+        *(PublishFailed, PortInUse, TimeoutError),
     ) as error:
         log.error("stopped by a failure", cause=type(error).__name__, detail=str(error))
         sys.exit(1)

@@ -7,9 +7,11 @@ from pathlib import Path
 import grpc
 import pytest
 from aiohttp import web
+from aiokafka.errors import TopicAuthorizationFailedError
 from click.testing import CliRunner
 
 from infra.cli import cli
+from infra.kafka import topics
 from infra.local import doctor
 from infra.local.process import free_port
 from infra.settings import Settings
@@ -193,6 +195,17 @@ async def test_away_and_silent_systems_fail_in_time_and_name_their_setting(
     async with silent() as port:
         found = await finding(name, **{setting: address.format(port)})
     assert not found.well
+
+
+async def test_a_kafka_that_refuses_a_right_fails(monkeypatch):
+    async def refused(settings):
+        raise TopicAuthorizationFailedError("tape-settled-by-mint")
+
+    monkeypatch.setattr(topics, "check", refused)
+    found = await finding("kafka", kafka_bootstrap="127.0.0.1:9")
+    assert not found.well
+    assert found.text.startswith("127.0.0.1:9 refuses")
+    assert found.text.endswith("TopicAuthorizationFailedError: tape-settled-by-mint")
 
 
 async def test_a_metrics_port_held_by_a_stranger_fails_and_a_free_one_does_not():
