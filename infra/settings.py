@@ -59,6 +59,17 @@ Identifier = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 OptionalText = Annotated[str | None, BeforeValidator(_blank_is_none)]
 
 
+def _is_host(text: str) -> bool:
+    """Return whether it can be looked up: for `127.0.0..1` Python raises UnicodeError."""
+    return all(0 < len(label) < 64 for label in text.removesuffix(".").split("."))
+
+
+def _check_host(text: str) -> str:
+    if not _is_host(text):
+        raise ValueError("an address or a name of this machine is expected")
+    return text
+
+
 def check_url(text: str, schemes: tuple[str, ...], *, path: bool = True) -> str:
     """Return the address; raises ValueError, which says what is accepted instead."""
     wanted = f"{' or '.join(f'{scheme}://' for scheme in schemes)}host:port is expected"
@@ -68,7 +79,8 @@ def check_url(text: str, schemes: tuple[str, ...], *, path: bool = True) -> str:
         _ = parts.port  # raises where it is none
     except ValueError:
         raise ValueError(f"{wanted}, with a port from 1 to 65535") from None
-    if parts.scheme not in schemes or not found or re.search(r"\s", text):
+    is_host = found and (parts.hostname is None or _is_host(parts.hostname))
+    if parts.scheme not in schemes or not is_host or re.search(r"\s", text):
         raise ValueError(wanted)
     if not path and (parts.path.strip("/") or parts.query):
         raise ValueError(f"{wanted}, and nothing behind it")
@@ -78,7 +90,7 @@ def check_url(text: str, schemes: tuple[str, ...], *, path: bool = True) -> str:
 def _check_brokers(text: str) -> str:
     for broker in text.split(","):
         host, _, port = broker.rpartition(":")
-        if not host or re.search(r"[\s/]", host) or not port.isdecimal():
+        if not _is_host(host) or re.search(r"[\s/]", host) or not port.isdecimal():
             raise ValueError("host:port is expected, or several with commas between them")
         if not 1 <= int(port) <= 65535:
             raise ValueError("a port from 1 to 65535 is expected")
@@ -153,6 +165,7 @@ def _check_redis(text: str) -> str:
 
 
 _HTTP: Final = ("http", "https")
+Host = Annotated[str, Field(min_length=1), AfterValidator(_check_host)]
 HttpUrl = Annotated[str, AfterValidator(partial(check_url, schemes=_HTTP))]
 GrpcUrl = Annotated[str, AfterValidator(partial(check_url, schemes=_HTTP, path=False))]
 WebSocketUrl = Annotated[str, AfterValidator(partial(check_url, schemes=("ws", "wss"), path=False))]
@@ -400,7 +413,7 @@ class Settings(BaseSettings):
     )
 
     # The REST API.
-    api_host: str = Field("127.0.0.1", min_length=1, description="address that the API listens on")
+    api_host: Host = Field("127.0.0.1", description="address that the API listens on")
     api_port: Port = Field(8000, description="port of the API")
     api_reuse_port: bool = Field(
         False, description="whether several processes may listen on one address"
@@ -513,9 +526,7 @@ class Settings(BaseSettings):
     )
 
     # The WebSocket gateway.
-    gateway_host: str = Field(
-        "127.0.0.1", min_length=1, description="address that the gateway listens on"
-    )
+    gateway_host: Host = Field("127.0.0.1", description="address that the gateway listens on")
     gateway_port: Port = Field(8001, description="port of the gateway")
     gateway_url: Annotated[WebSocketUrl | None, BeforeValidator(_blank_is_none)] = Field(
         None, description="where the dashboard finds the WebSocket; empty: at its own address"
@@ -554,7 +565,7 @@ class Settings(BaseSettings):
     )
 
     # Prometheus, one loopback port a role.
-    metrics_host: str = Field("127.0.0.1", description="address that /metrics is served on")
+    metrics_host: Host = Field("127.0.0.1", description="address that /metrics is served on")
     metrics_port_ingest: Port = Field(9101, description="of `soltape ingest`")
     metrics_port_ingest_accounts: Port = Field(9107, description="of `soltape ingest accounts`")
     metrics_port_agents: Port = Field(9102, description="of `soltape agents` with live")

@@ -37,6 +37,11 @@ def empty_folder(tmp_path, monkeypatch):
         ("CLICKHOUSE_URL", "clickhouse://a:9000", "http:// or https://"),
         ("REDIS_URL", "redis://", "redis:// or rediss://"),
         ("GATEWAY_URL", "https://a:1", "ws:// or wss://"),
+        ("API_HOST", "127.0.0..1", "an address or a name of this machine"),
+        ("METRICS_HOST", ".example.com", "an address or a name of this machine"),
+        ("GATEWAY_HOST", "a" * 64, "an address or a name of this machine"),
+        ("KAFKA_BOOTSTRAP", "127.0.0..1:9092", "host:port"),
+        ("REDIS_URL", "redis://127.0.0..1:6379", "redis:// or rediss://"),
     ],
 )
 def test_a_wrong_value_names_variable_value_and_what_is_accepted(
@@ -47,6 +52,12 @@ def test_a_wrong_value_names_variable_value_and_what_is_accepted(
         load()
     assert f"{name}={value!r}" in str(raised.value)
     assert accepted in str(raised.value)
+
+
+@pytest.mark.parametrize("host", ["::1", "0.0.0.0", "localhost", "host.example.", "bücher.example"])
+def test_hosts(monkeypatch, host):
+    monkeypatch.setenv("API_HOST", host)
+    assert load().api_host == host
 
 
 def test_a_cluster_has_one_database(monkeypatch):
