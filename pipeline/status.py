@@ -27,6 +27,7 @@ from infra.kafka import client as kafka_client
 from infra.kafka import topics as broker_topics
 from infra.kafka.client import KafkaUnreachable
 from infra.kafka.topics import TopicsWrong
+from infra.partitions import why_wrong
 from infra.redis import client as redis_client
 from infra.redis.client import RedisError
 from infra.settings import Settings, load
@@ -135,7 +136,7 @@ def status(as_json: bool) -> None:
 
 async def _report(settings: Settings) -> dict[str, Any]:
     systems = {
-        "kafka": _ask(_kafka(settings), KafkaUnreachable),
+        "kafka": _ask(_kafka(settings), KafkaUnreachable, KafkaError, TopicsWrong),
         "redis": _ask(redis_client.check(settings.redis_url), RedisError),
         "clickhouse": _ask(clickhouse_client.check(settings), ClickHouseUnavailable),
     }
@@ -161,11 +162,11 @@ async def _report(settings: Settings) -> dict[str, Any]:
     }
 
 
-async def _ask(answer: Any, failure: type[Exception]) -> tuple[bool, str]:
+async def _ask(answer: Any, *failures: type[Exception]) -> tuple[bool, str]:
     try:
         async with asyncio.timeout(TIMEOUT_S):
             return True, await answer
-    except failure as error:
+    except failures as error:
         return False, str(error).partition("\n")[0]
     except TimeoutError:
         return False, f"no answer within {TIMEOUT_S:g} s"
@@ -173,6 +174,10 @@ async def _ask(answer: Any, failure: type[Exception]) -> tuple[bool, str]:
 
 async def _kafka(settings: Settings) -> str:
     found = await kafka_client.metadata(settings)
+    # Of a count that is not the tape's, lanes stay that nobody writes or reads any more.
+    count = await broker_topics.settled_partitions(settings)
+    if count and (why := why_wrong(count, f"the tape on {settings.kafka_bootstrap}")):
+        raise TopicsWrong(why)
     embedded = found.cluster_id == kafka_client.EMBEDDED_CLUSTER_ID
     return "embedded" if embedded else f"{len(found.brokers)} brokers"
 

@@ -1,12 +1,15 @@
 """`soltape status`: against a broker and a Redis that run, and where nothing does."""
 
+import asyncio
 import json
 import os
 import subprocess
 import sys
 import time
 
-from infra.kafka import topics
+from confluent_kafka import Producer
+
+from infra.kafka import client, topics
 from infra.local.process import free_port
 from infra.settings import Settings
 from schemas import redis_keys
@@ -133,3 +136,21 @@ async def test_live_is_reported_by_partition_in_batches(lane, workers, tmp_path,
     assert table[at][2] == "2"
     assert [line[0] for line in table[at + 1 : at + 9]] == list("01234567")
     assert table[at + 6][1:3] == [f"{ends[5] - 3:,}", "2"]
+
+
+def test_a_tape_of_another_count_is_named(fresh_embedded, tmp_path):
+    """Of the former count lanes stay, which nobody writes any more."""
+    settings = fresh_embedded.settings
+    raised = [lane.with_partitions(16) for lane in SETTLED]
+    for lanes in (SETTLED, raised):
+        asyncio.run(topics.create(settings, lanes))
+        producer = Producer(client.confluent_producer(settings))
+        for lane in lanes:
+            for partition in range(lane.partitions):
+                producer.produce(lane.name, SlotBatch(slot=7).SerializeToString(), None, partition)
+        assert producer.flush(60) == 0
+    redis_url = f"redis://127.0.0.1:{free_port()}/0"
+    said = status(settings.model_copy(update={"redis_url": redis_url}), tmp_path)
+    assert said.returncode == 1
+    assert "SETTLED_PARTITIONS is 8, but the tape on " in said.stdout
+    assert "has 16 settled partitions: set SETTLED_PARTITIONS=16" in said.stdout
