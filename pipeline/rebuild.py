@@ -23,7 +23,13 @@ from infra.clickhouse.client import check as reach_clickhouse
 from infra.clickhouse.client import connect as connect_clickhouse
 from infra.clickhouse.migrations import MigrationError, migrate
 from infra.kafka.client import KafkaUnreachable
-from infra.kafka.topics import TopicsWrong, begins_at, records_so_far, settled_partitions
+from infra.kafka.topics import (
+    TopicsWrong,
+    begins_at,
+    has_all_from,
+    records_so_far,
+    settled_partitions,
+)
 from infra.partitions import why_wrong
 from infra.redis.client import RedisError
 from infra.redis.client import connect as connect_redis
@@ -280,11 +286,11 @@ class Rebuild:
             )
 
     async def _has_lost_after(self, mark: Watermark) -> bool:
-        """Return whether the log has deleted records that came after a checkpoint.
+        """Return whether the log has deleted records that came after a checkpoint, or began anew.
 
         The next record may have a later offset without that: transactions' markers take some.
         """
-        return await begins_at(self._settings, self._place) > mark.offset + 1
+        return not await has_all_from(self._settings, self._place, mark.offset + 1)
 
     async def _check_at_rest(self) -> None:
         """Raise CannotRebuild where an agent wrote just now: it would go on with its own state."""

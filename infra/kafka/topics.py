@@ -191,6 +191,17 @@ async def begins_at(settings: Settings, place: TopicPartition) -> int:
         return found
 
 
+async def has_all_from(settings: Settings, place: TopicPartition, offset: int) -> bool:
+    """Return whether the log has all from an offset on; one that ends before it is another log.
+
+    Raises aiokafka's KafkaError.
+    """
+    async with reader(settings) as consumer:
+        first: int = (await consumer.beginning_offsets([place]))[place]
+        end: int = (await consumer.end_offsets([place]))[place]
+    return first <= offset <= end
+
+
 async def has_none_between(
     settings: Settings, place: TopicPartition, first: int, offset: int
 ) -> bool:

@@ -10,6 +10,7 @@ from uuid import uuid4
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as Place
 
 from infra.kafka import client, topics
 from infra.local.process import PortInUse
@@ -216,6 +217,18 @@ async def test_markers_of_transactions_are_no_records(broker):
     assert nothing == [True] * 5
     assert not await topics.has_none_between(broker.settings, place, offsets[1], offsets[2])
     assert not await topics.has_none_between(broker.settings, place, offsets[1] + 1, offsets[3])
+
+
+async def test_a_log_has_all_from_an_offset_between_its_first_and_its_end(broker):
+    topic = own_topic(1)
+    await topics.create(broker.settings, [topic])
+    await asyncio.to_thread(produce, broker.settings, topic, ["kept"] * 10)
+    admin = client.admin(broker.settings)
+    for deletion in admin.delete_records([Place(topic.name, 0, 4)]).values():
+        await asyncio.to_thread(deletion.result)
+    place = TopicPartition(topic.name, 0)
+    found = [await topics.has_all_from(broker.settings, place, offset) for offset in (3, 4, 10, 11)]
+    assert found == [False, True, True, False]
 
 
 async def test_offsets_by_time(broker):

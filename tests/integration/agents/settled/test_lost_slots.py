@@ -84,10 +84,10 @@ class History(Lane):
 
 @pytest.fixture
 async def lane(request, stores, monkeypatch):
-    async def shorter_log(settings, place):
-        return LOG_BEGINS
+    async def shorter_log(settings, place, offset):
+        return offset >= LOG_BEGINS
 
-    monkeypatch.setattr(rebuild, "begins_at", shorter_log)
+    monkeypatch.setattr(rebuild, "has_all_from", shorter_log)
     # Many parts of everything.
     monkeypatch.setattr(checkpoint_day, "WALLETS_AT_ONCE", 2)
     monkeypatch.setattr(checkpoint_day, "ROWS_AT_ONCE", 3)
@@ -235,13 +235,13 @@ async def test_a_rebuild_that_was_interrupted_begins_again(lane, monkeypatch, wh
 
 
 async def test_rows_stay_where_the_log_has_all_since_the_checkpoint(lane, monkeypatch):
-    async def whole_log(settings, place):
-        return 0
+    async def whole_log(settings, place, offset):
+        return True
 
     log, _ = tape()
     await first_life(lane, log)
     rows = lane.rows()
-    monkeypatch.setattr(rebuild, "begins_at", whole_log)
+    monkeypatch.setattr(rebuild, "has_all_from", whole_log)
     await lane.lose_redis_and_rebuild()
     assert lane.rows() == rows
 

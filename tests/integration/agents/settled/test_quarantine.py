@@ -126,10 +126,14 @@ class Lane:
 
 @pytest.fixture
 async def lane(stores, monkeypatch):
-    async def whole_log(settings, place):
+    async def begins_at(settings, place):
         return 0
 
-    monkeypatch.setattr(rebuild, "begins_at", whole_log)
+    async def has_all_from(settings, place, offset):
+        return True
+
+    monkeypatch.setattr(rebuild, "begins_at", begins_at)
+    monkeypatch.setattr(rebuild, "has_all_from", has_all_from)
     made = Lane(stores)
     await made.begin()
     yield made
@@ -289,10 +293,10 @@ async def test_rebuild_refuses_to_lose_slots_of_all_others_for_one(lane, monkeyp
     await lane.play(log)
     await lane.rest()
 
-    async def shorter_log(settings, place):
-        return 10_000
+    async def shorter_log(settings, place, offset):
+        return False
 
-    monkeypatch.setattr(rebuild, "begins_at", shorter_log)
+    monkeypatch.setattr(rebuild, "has_all_from", shorter_log)
     mend = Rebuild(lane.settings, lane.redis, lane.client, lane.place, lane.work.tp)
     with pytest.raises(CannotRebuild, match="would lose those slots"):
         await mend.run()
