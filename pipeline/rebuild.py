@@ -120,7 +120,7 @@ def rebuild(
     what came after it from the log: nothing is lost. Partitions whose books are in Redis are left
     alone, unless --from-checkpoint or --from-log is given: stop the group's agents for these.
     Otherwise they may run: they wait for the watermark, which is written last. A rebuild that was
-    interrupted begins again.
+    interrupted begins again. Run one at a time: of two the one that began later goes on.
 
     A partition without a checkpoint, and any with --from-log, is computed from the log's first
     message. Where the log no longer has the beginning of the tape that is refused: with
@@ -172,9 +172,9 @@ def rebuild(
             )
         )
     except (
-        *(CannotRebuild, PartitionsWrong, ClickHouseUnavailable, ClickHouseError, MigrationError),
-        *(RedisError, KafkaUnreachable, KafkaError, TopicsWrong, RowsRefused),
-        *(TimeoutError, OSError),
+        *(CannotRebuild, restore.Overtaken, PartitionsWrong, MigrationError, RowsRefused),
+        *(ClickHouseUnavailable, ClickHouseError, RedisError, KafkaUnreachable, KafkaError),
+        *(TopicsWrong, TimeoutError, OSError),
     ) as error:
         click.echo(f"soltape: not rebuilt: {error or type(error).__name__}", err=True)
         sys.exit(1)
@@ -302,17 +302,18 @@ class Rebuild:
             )
 
     async def _from_checkpoint(self, mark: Watermark) -> int:
-        await restore.clear(self._redis, self._books)
+        claimed = await restore.clear(self._redis, self._books)
         values = await restore.restore(
             self._redis,
             self._client,
             self._books,
+            claimed,
             lambda so_far: progress(f"{self._name}: {so_far:,} values"),
         )
         lost = await self._has_lost_after(mark)
         if lost and self._books.group == pnl.GROUP:
             await self._rewind_history(mark)
-        await restore.finish(self._redis, self._books, mark, _now_ms())
+        await restore.finish(self._redis, self._books, claimed, mark, _now_ms())
         progress(
             f"{self._name}: {values:,} values as of slot {mark.slot}; the agents go on from there"
             + (", and record the slots after it that the log no longer has as a gap" * lost)
@@ -329,7 +330,7 @@ class Rebuild:
                 "came before would be missing. With --accept-loss the agents begin there, and the "
                 "missing slots become a gap"
             )
-        await restore.clear(self._redis, self._books)
+        claimed = await restore.clear(self._redis, self._books)
         await asyncio.to_thread(self._forget_rows)
         mark = Watermark(0, -1, 0)
         if first or was_raised:
@@ -337,7 +338,7 @@ class Rebuild:
                 await asyncio.to_thread(self._forget_history, _HISTORY)
             # Of an offset that no log has: what is missing before the first message is a gap.
             mark = Watermark(await asyncio.to_thread(self._slot_before_tape), -2, 0)
-        await restore.finish(self._redis, self._books, mark, _now_ms())
+        await restore.finish(self._redis, self._books, claimed, mark, _now_ms())
         progress(f"{self._name}: the agents compute it from the log's first message")
 
     def _forget_rows(self) -> None:

@@ -110,7 +110,7 @@ WATERMARK: Final = Key(
     None,
     "slot: the last applied; time_ms: its block; offset: the last message; at_ms: when written; "
     "begun: when the books were opened for the first time, ms; taken_by, checkpoint: who takes "
-    "one, and the slot of the last",
+    "one, and the slot of the last; filled_by: which `soltape rebuild` fills them, or did last",
 )
 
 CHANGED: Final = Key(

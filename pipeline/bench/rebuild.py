@@ -94,8 +94,11 @@ async def measure(settings: Settings, positions: int) -> dict[str, Any]:
     begun = time.perf_counter()
     found = await asyncio.to_thread(restore.checkpoint_of, client, books)
     assert found == MARK
-    values = await restore.restore(redis, client, books, lambda so_far: progress(f"{so_far:,}"))
-    await restore.finish(redis, books, found, 0)
+    claimed = await restore.claim(redis, books)
+    values = await restore.restore(
+        redis, client, books, claimed, lambda so_far: progress(f"{so_far:,}")
+    )
+    await restore.finish(redis, books, claimed, found, 0)
     rebuild_s = time.perf_counter() - begun
     assert abs(await redis.dbsize() - size) <= 1  # what is about checkpoints
     stored = client.query(

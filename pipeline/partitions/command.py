@@ -22,6 +22,7 @@ from infra.local.folder_lock import FolderInUse, hold
 from infra.redis.client import RedisError
 from infra.redis.client import connect as connect_redis
 from infra.settings import Settings, load
+from pipeline.agents.settled.restore import Overtaken
 from pipeline.ingest.lane_producer import PublishFailed
 from pipeline.partitions import raising
 from pipeline.partitions.lanes import LanesNotReady
@@ -34,7 +35,7 @@ from schemas.topics import SETTLED_COUNTS
 UNTIL_S: Final = 3_600  # an answer of ClickHouse: it rewrites parts
 REACHED_WITHIN_S: Final = 10.0
 _FAILURES: Final = (
-    *(CannotRaise, LanesNotReady, CannotSplit, PublishFailed, RowsRefused, CodecError),
+    *(CannotRaise, LanesNotReady, CannotSplit, Overtaken, PublishFailed, RowsRefused, CodecError),
     *(ClickHouseUnavailable, ClickHouseError, MigrationError, RedisError, KafkaUnreachable),
     *(KafkaError, TopicsWrong, KafkaException, FolderInUse, TimeoutError, OSError),
 )

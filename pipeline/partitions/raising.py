@@ -313,5 +313,6 @@ async def _fill(stores: Stores, books: Books) -> None:
         )
     if await read_watermark(stores.redis, books.watermark) is not None:
         return
-    await restore.restore(stores.redis, stores.client, books, lambda _: None)
-    await restore.finish(stores.redis, books, mark, time.time_ns() // 1_000_000)
+    claimed = await restore.claim(stores.redis, books)
+    await restore.restore(stores.redis, stores.client, books, claimed, lambda _: None)
+    await restore.finish(stores.redis, books, claimed, mark, time.time_ns() // 1_000_000)

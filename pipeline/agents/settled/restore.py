@@ -1,13 +1,15 @@
 """The books of a partition from ClickHouse back to Redis, as of their last checkpoint.
 
 The watermark is written last: until then no agent takes what is there for books, and a restore
-that was interrupted begins again.
+that was interrupted begins again. Of two at once the one that began last goes on: the other could
+write the watermark while values are missing that this one removed and did not write yet.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
@@ -50,7 +52,27 @@ _LAST_PLACE: Final = (
 _RESET, _GONE, _TRIMMED, _STRING, _HASH, _SET, _ZSET, _BIT = range(3, 11)  # of the column `kind`
 _ADDS: Final = {_HASH: "HSET", _SET: "SADD", _ZSET: "ZADD"}
 
+_CLAIM: Final = "filled_by"  # field of the watermark
+# It may come twice, where an answer was lost: the agents go on from the first.
+_FINISH: Final = """
+if redis.call('HGET', KEYS[1], 'filled_by') ~= ARGV[1] then return 0 end
+if redis.call('HEXISTS', KEYS[1], 'slot') == 1 then return 1 end
+redis.call('SADD', KEYS[2], ARGV[2])
+redis.call('HSET', KEYS[1], unpack(ARGV, 3))
+return 1
+"""
+
 Row = tuple[bytes, int, bytes, bytes, int]  # key, kind, field, value, slot
+
+
+class Overtaken(Exception):
+    """Another process fills the books of a partition; the text says which."""
+
+    def __init__(self, books: Books) -> None:
+        super().__init__(
+            f"another process fills the books of {books.group} {books.place} as well, and began "
+            "later: let it end, or run this again once nobody else does"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,21 +138,33 @@ def require_checkpoints(settings: Settings) -> None:
         raise PartitionsWrong(why)
 
 
-async def clear(redis: Redis, books: Books) -> None:
-    """Remove the books of a partition, the watermark first; raises RedisError."""
+async def claim(redis: Redis, books: Books) -> str:
+    """Begin to fill the books of a partition without a watermark; an earlier claim of it ends.
+
+    Returns what `restore` and `finish` want to know. Raises RedisError.
+    """
+    claimed = uuid.uuid4().hex
+    await ask(redis, [("HSET", books.watermark, _CLAIM, claimed)])
+    return claimed
+
+
+async def clear(redis: Redis, books: Books) -> str:
+    """Remove the books of a partition, the watermark first, and claim it; raises RedisError."""
     taken = redis_keys.CHECKPOINTING.make(tag=books.tag, group=books.group)
     await redis.unlink(books.watermark, books.changed, taken, books.quarantine)
+    claimed = await claim(redis, books)
     keys = [key for key, _ in await books_keys(redis, books.tag, books.group)]
     for at in range(0, len(keys), COMMANDS_AT_ONCE):
         await redis.unlink(*keys[at : at + COMMANDS_AT_ONCE])
+    return claimed
 
 
 async def restore(
-    redis: Redis, client: Client, books: Books, progressed: Callable[[int], None]
+    redis: Redis, client: Client, books: Books, claimed: str, progressed: Callable[[int], None]
 ) -> int:
     """Write all values of a checkpoint to Redis, the watermark not; return how many there are.
 
-    `progressed` is called with the number so far. Raises RedisError, ClickHouseError.
+    `progressed` is called with the number so far. Raises Overtaken, RedisError, ClickHouseError.
     """
     values = 0
     waiting: list[tuple[Any, ...]] = []
@@ -140,22 +174,34 @@ async def restore(
             waiting.append(command)
             values += count
             if len(waiting) >= COMMANDS_AT_ONCE:
-                await ask(redis, waiting)
+                await _write(redis, books, claimed, waiting)
                 waiting = []
         if waiting:
-            await ask(redis, waiting)
+            await _write(redis, books, claimed, waiting)
             waiting = []
         progressed(values)
     return values
 
 
-async def finish(redis: Redis, books: Books, mark: Watermark, now_ms: int) -> None:
-    """Write the watermark: from here on these are the partition's books. Raises RedisError."""
-    async with redis.pipeline(transaction=True) as pipe:
-        pipe.sadd(books.changed, ALL_TRACKED)
-        values = mark._asdict() | {"at_ms": now_ms, "begun": now_ms, "checkpoint": mark.slot}
-        pipe.hset(books.watermark, items=[each for pair in values.items() for each in pair])
-        await pipe.execute()
+async def finish(redis: Redis, books: Books, claimed: str, mark: Watermark, now_ms: int) -> None:
+    """Write the watermark: from here on these are the partition's books.
+
+    Raises Overtaken, RedisError.
+    """
+    values = mark._asdict() | {"at_ms": now_ms, "begun": now_ms, "checkpoint": mark.slot}
+    given = [claimed, ALL_TRACKED, *(each for pair in values.items() for each in pair)]
+    [written] = await ask(redis, [("EVAL", _FINISH, 2, books.watermark, books.changed, *given)])
+    if not written:
+        raise Overtaken(books)
+
+
+async def _write(
+    redis: Redis, books: Books, claimed: str, commands: Sequence[tuple[Any, ...]]
+) -> None:
+    [found] = await ask(redis, [("HGET", books.watermark, _CLAIM)])
+    if found != claimed.encode():
+        raise Overtaken(books)
+    await ask(redis, commands)
 
 
 def _rows(client: Client, books: Books) -> Iterator[Row]:

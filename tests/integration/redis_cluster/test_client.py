@@ -9,7 +9,7 @@ from infra.redis.asks import connect_pipelined
 from infra.redis.client import ask, check
 from infra.redis.slots import slot_of
 from pipeline.agents.settled.checkpoint_rows import books_keys
-from pipeline.agents.settled.restore import Books, clear
+from pipeline.agents.settled.restore import Books, Overtaken, claim, clear, finish
 from pipeline.sinks.redis import Moved, Watermark, commit, read_watermark
 from schemas.redis_keys import tag_of_mints
 
@@ -143,8 +143,23 @@ async def test_books_of_one_partition_are_found_and_removed_wherever_they_are(re
         (f"market:{mine}:x".encode(), "hash"),
     ]
     await clear(redis, Books("market", 3, mine))
-    assert not [name async for name in redis.scan_iter(f"*{mine}*")]
+    assert [name async for name in redis.scan_iter(f"*{mine}*")] == [f"wm:{mine}:market".encode()]
+    assert await read_watermark(redis, f"wm:{mine}:market") is None, "who fills them has a claim"
     assert len([name async for name in redis.scan_iter(f"*{other}*")]) == 3
+
+
+async def test_books_are_those_of_the_last_claim(redis):
+    books, mark = Books("market", 4, TAGS[4]), Watermark(7, 8, 9)
+    earlier = await clear(redis, books)
+    later = await claim(redis, books)
+    with pytest.raises(Overtaken, match="market 4 as well"):
+        await finish(redis, books, earlier, mark, 1)
+    assert await read_watermark(redis, books.watermark) is None
+    await finish(redis, books, later, mark, 1)
+    assert await read_watermark(redis, books.watermark) == mark
+    await commit(redis, books.watermark, mark, Watermark(10, 11, 12), [])
+    await finish(redis, books, later, mark, 1)  # the same once more, as its answer was lost
+    assert await read_watermark(redis, books.watermark) == Watermark(10, 11, 12)
 
 
 async def test_many_keys_of_a_slot_that_is_half_moved_come_in_one_ask(cluster, redis, asks):

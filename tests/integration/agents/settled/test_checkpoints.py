@@ -101,8 +101,9 @@ class Books:
         """Empty Redis, and fill it from the checkpoint."""
         await self.redis.flushdb()
         mark = await asyncio.to_thread(restore.checkpoint_of, self.client, self.place)
-        await restore.restore(self.redis, self.client, self.place, lambda _: None)
-        await restore.finish(self.redis, self.place, mark, 1)
+        claimed = await restore.claim(self.redis, self.place)
+        await restore.restore(self.redis, self.client, self.place, claimed, lambda _: None)
+        await restore.finish(self.redis, self.place, claimed, mark, 1)
         self.open()
         self.work.written = await read_watermark(self.redis, self.place.watermark)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+import asyncio
+from collections import Counter, defaultdict
 
 import pytest
 
@@ -11,6 +12,7 @@ from pipeline.agents.pnl import checkpoint_day
 from pipeline.agents.settled import restore
 from pipeline.rebuild import Rebuild
 from pipeline.sinks.clickhouse import ClickHouseSink, RowsRefused
+from pipeline.sinks.redis import read_watermark
 from schemas.solana.base58 import decode
 from schemas.times import DAY_MS
 from schemas.topics import FEWEST_SETTLED, SETTLED_BY_WALLET, use_settled_partitions
@@ -228,10 +230,47 @@ async def test_a_rebuild_that_was_interrupted_begins_again(lane, monkeypatch, wh
         await lane.redis.flushdb()
         with pytest.raises(RowsRefused):
             await lane.rebuild().run()
-    assert not await lane.redis.exists(lane.place.watermark)
+    assert await read_watermark(lane.redis, lane.place.watermark) is None
     assert (lane.rows() == at_checkpoint) == (where == "watermark")
     assert await lane.rebuild().run()
     assert lane.rows() == at_checkpoint
+
+
+async def test_of_two_rebuilds_at_once_the_one_that_began_later_goes_on(lane, monkeypatch):
+    """What it removed and did not write yet the other one has written, and does not again."""
+    log, _ = tape()
+    await first_life(lane, log)
+    await lane.lose_redis_and_rebuild()
+    wanted, rows = await lane.state(), lane.rows()
+    monkeypatch.setattr(restore, "COMMANDS_AT_ONCE", 2)
+    is_half, is_cleared, is_over = (asyncio.Event() for _ in range(3))
+    asked = Counter()
+    ask = restore.ask
+
+    async def in_turns(redis, commands):
+        found = await ask(redis, commands)
+        name = asyncio.current_task().get_name()
+        asked[name] += 1
+        if name == "earlier" and asked[name] == 5:
+            is_half.set()
+            await is_cleared.wait()
+        elif name == "later" and asked[name] == 2:
+            is_cleared.set()
+            await is_over.wait()
+        return found
+
+    monkeypatch.setattr(restore, "ask", in_turns)
+    await lane.redis.flushdb()
+    earlier = asyncio.create_task(lane.rebuild().run(), name="earlier")
+    await is_half.wait()
+    later = asyncio.create_task(lane.rebuild().run(), name="later")
+    with pytest.raises(restore.Overtaken, match="pnl 3 as well, and began later"):
+        await earlier
+    assert await read_watermark(lane.redis, lane.place.watermark) is None, "no agent begins yet"
+    is_over.set()
+    assert await later
+    assert await lane.state() == wanted
+    assert lane.rows() == rows
 
 
 async def test_rows_stay_where_the_log_has_all_since_the_checkpoint(lane, monkeypatch):
