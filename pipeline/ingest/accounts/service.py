@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
@@ -388,12 +389,16 @@ class AccountIngest:
         await self._requests.withdrawn(covered)
 
     async def _load(self, name: str) -> None:
-        """Put a recording of accounts into the lane."""
+        """Put a recording of accounts into the lane, and remove it: nothing reads it again."""
         await self._has_settled.wait()
         least = max(self._began_slot, self._lost_to)
         ready = 0
         try:
             file = file_of(self._settings, name)
+        except BadRecording as error:
+            log.error("a recording is refused", why=str(error))
+            return
+        try:
             log.info("loading a recording", file=str(file))
             parts = read_recording(file)
             while (part := await asyncio.to_thread(next, parts, None)) is not None:
@@ -407,6 +412,9 @@ class AccountIngest:
                     await self._answers.drained.wait()
         except (BadRecording, OSError) as error:
             log.error("a recording is refused", why=str(error))
+        finally:
+            with suppress(OSError):
+                file.unlink(missing_ok=True)
 
     # Holes.
 

@@ -102,6 +102,19 @@ async def test_a_recording_is_loaded_elsewhere_and_what_is_kept_is_shown(kafka, 
             shown = await soltape(["show", text(STAKE_PROGRAM)], given, there)
             assert "not complete" in shown[0], "this node has no getProgramAccounts"
 
+            # What is refused goes as what is loaded does: nothing reads it again.
+            refused = there / "recordings" / "refused.zst"
+            refused.parent.mkdir()
+            refused.write_bytes(b"no recording")
+            await redis.xadd(ASKED_ACCOUNTS.make(), {"file": refused.name})
+
+            async def is_gone() -> bool:
+                return not refused.exists()
+
+            await eventually_async(is_gone, lambda: log.read_text()[-3000:])
+            assert "a recording is refused" in log.read_text()
+            refused.parent.rmdir()
+
             # Recorded by a process that has a folder and a node of its own, and carried over.
             await soltape(["record", "accounts.zst", "--program", program], served, here)
             assert not (there / "recordings").exists()
