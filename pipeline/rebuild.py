@@ -321,10 +321,8 @@ class Rebuild:
         return values
 
     async def _from_log(self, accept_loss: bool) -> None:
-        first = await begins_at(self._settings, self._place)
-        was_raised = await asyncio.to_thread(self._was_raised)
-        if (first or was_raised) and not accept_loss:
-            begins = f"at message {first}" if first else "where its partitions were raised"
+        begins = await self._log_begins()
+        if begins and not accept_loss:
             raise CannotRebuild(
                 f"{self._name} has no checkpoint to start from, and the log begins {begins}: what "
                 "came before would be missing. With --accept-loss the agents begin there, and the "
@@ -333,13 +331,25 @@ class Rebuild:
         claimed = await restore.clear(self._redis, self._books)
         await asyncio.to_thread(self._forget_rows)
         mark = Watermark(0, -1, 0)
-        if first or was_raised:
+        if begins:
             if self._books.group == pnl.GROUP:
                 await asyncio.to_thread(self._forget_history, _HISTORY)
             # Of an offset that no log has: what is missing before the first message is a gap.
             mark = Watermark(await asyncio.to_thread(self._slot_before_tape), -2, 0)
         await restore.finish(self._redis, self._books, claimed, mark, _now_ms())
         progress(f"{self._name}: the agents compute it from the log's first message")
+
+    async def _log_begins(self) -> str | None:
+        """Return where the log begins if that is after the tape's beginning, None where it is not.
+
+        A log that ends before the checkpoint is not the one that the books were made of.
+        """
+        if first := await begins_at(self._settings, self._place):
+            return f"at message {first}"
+        if await asyncio.to_thread(self._was_raised):
+            return "where its partitions were raised"
+        mark = await asyncio.to_thread(restore.checkpoint_of, self._client, self._books)
+        return "anew, after the tape" if mark and await self._has_lost_after(mark) else None
 
     def _forget_rows(self) -> None:
         """Delete state in ClickHouse that the books would read: it is of slots still to come."""

@@ -265,6 +265,30 @@ async def test_books_that_begin_with_a_shorter_log_leave_no_rows_of_former_ones(
         assert len(rows) == len(wanted[table]) + 1
 
 
+async def test_a_log_that_began_anew_lacks_the_tape_before_it(lane, monkeypatch):
+    log = OfPartition(38, wallets=4, mints=2).slots(40)
+    await lane.open()
+    await lane.play(log)
+    await lane.checkpoints.take(lane.work)
+    await lane.rest()
+
+    async def another_log(settings, place, offset):
+        return False
+
+    monkeypatch.setattr(rebuild, "has_all_from", another_log)
+    mend = Rebuild(lane.settings, lane.redis, lane.client, lane.place, lane.work.tp)
+    state = await lane.state()
+    with pytest.raises(CannotRebuild, match="the log begins anew"):
+        await mend.run(from_log=True)
+    assert await lane.state() == state
+    assert all(lane.rows().values())
+    await mend.run(from_log=True, accept_loss=True)
+    mark = await read_watermark(lane.redis, lane.place.watermark)
+    assert mark is not None
+    assert mark.offset == -2, "of no log: what is missing before its first message is a gap"
+    assert not any(lane.rows().values())
+
+
 async def test_a_checkpoint_never_has_a_value_that_cannot_be_read(lane):
     log = Market(33, wallets=4).slots(60)
     await lane.open()
