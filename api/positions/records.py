@@ -99,7 +99,7 @@ def record(
         why = _OPEN_MARKET
     elif position.missing:
         why = _PARTIAL
-    elif position.can_be_given and not is_known and (borrowed or _BORROW in unknown):
+    elif position.can_be_given and not is_known and (borrowed is not None or _BORROW in unknown):
         supplied = borrowed = rewards = None
         value, why = 0, _GIVEN
     account, market = position.account, position.market

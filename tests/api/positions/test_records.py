@@ -184,6 +184,13 @@ def test_a_loan_that_anybody_could_give_the_wallet_makes_nothing_unknown(
     assert record("p99", alone, prices())["unsupported_fields"] == []
 
 
+def test_a_loan_of_less_than_a_millionth_of_a_dollar_that_anybody_could_give_is_one() -> None:
+    assets = [Asset(Role.BORROW, COIN, 1, 9), Asset(Role.SUPPLY, COIN, None, 6)]
+    found = record("p99", Position("lending", ACCOUNT, assets=assets, can_be_given=True), prices())
+    assert found["assets"][0]["value_usd_micros"] == "0"
+    assert (found["value_usd_micros"], has_unknown(found)) == ("0", False)
+
+
 def test_an_amount_that_is_not_known_makes_no_sum() -> None:
     found = answered(Asset(Role.SUPPLY, COIN, 5_000_000, 6), Asset(Role.REWARD, COIN, None, 6))
     assert (found["supplied_usd"], found["rewards_usd"], found["value_usd"]) == (10.0, None, None)
