@@ -131,6 +131,17 @@ class _Pool(NamedTuple):
     fees: tuple[int, int]  # ever earned by liquidity, with 128 bits of fraction
     rewards: tuple[_Reward | None, _Reward | None]
 
+    def is_open(self, point: int) -> bool:
+        """Return whether liquidity can be removed at a point."""
+        return point >= self.opens_point
+
+    def ends(self, point: int) -> tuple[int | None, int | None]:
+        """Return the milliseconds and the slot at which a lock until a point ends: one of both."""
+        point = max(point, self.opens_point)
+        if self.is_by_slot:
+            return None, min(point, _JSON_MAX)
+        return min(point * 1000, _JSON_MAX), None
+
     def amounts(self, liquidity: int) -> tuple[int, int]:
         """Return the raw amounts of A and B in some of its liquidity, rounded down."""
         if self.is_compounding:
@@ -270,15 +281,12 @@ def _position(
     position.reference_slot = min((account.slot, *(each.slot for each in _apart(share, held))))
     if share.inner.locked:
         vestings.append(share.inner)
-    position.locks = [*_locks(share, vestings, point, pool.is_by_slot)]
+    position.locks = [*_locks(share, vestings, point, pool)]
     if any(lock.kind == "vesting" and lock.claimable_raw is None for lock in position.locks):
         position.unsupported_fields = [_NO_SCHEDULE]
-    free = share.unlocked + sum(lock.claimable_raw or 0 for lock in position.locks)
-    if point < pool.opens_point:
-        free = 0
-        if share.unlocked:
-            ends = _ends(pool.opens_point, pool.is_by_slot)
-            position.locks.append(Lock("term", share.unlocked, 0, *ends))
+    free = sum(lock.claimable_raw or 0 for lock in position.locks)
+    if pool.is_open(point):
+        free += share.unlocked
     position.range = _range(pool, decimals)
     position.assets = [
         Asset(role, mint, raw, decimals.get(mint))
@@ -297,25 +305,24 @@ def _apart(share: _Share, held: Held) -> Iterator[Account]:
             yield account
 
 
-def _locks(share: _Share, vestings: list[_Vesting], point: int, is_by_slot: bool) -> Iterator[Lock]:
-    """Yield each vesting's lock, one for what no vesting explains, and the permanent one."""
+def _locks(share: _Share, vestings: list[_Vesting], point: int, pool: _Pool) -> Iterator[Lock]:
+    """Yield each vesting's lock, one for what no vesting explains, and the permanent one.
+
+    Last is that of what is unlocked, before the pool's activation: no lock ends before that.
+    """
+    is_open = pool.is_open(point)
     unexplained = share.vested
     for each in vestings:
         unexplained -= (locked := each.locked)
         if locked:
-            free = min(each.free(point), locked)
-            yield Lock("vesting", locked, free, *_ends(each.end_point, is_by_slot))
+            free = min(each.free(point), locked) if is_open else 0
+            yield Lock("vesting", locked, free, *pool.ends(each.end_point))
     if unexplained > 0:
         yield Lock("vesting", locked_raw=unexplained)
     if share.permanent:
         yield Lock("permanent", locked_raw=share.permanent, claimable_raw=0)
-
-
-def _ends(point: int, is_by_slot: bool) -> tuple[int | None, int | None]:
-    """Return the milliseconds and the slot at which a lock ends: one of both."""
-    if is_by_slot:
-        return None, min(point, _JSON_MAX)
-    return min(point * 1000, _JSON_MAX), None
+    if share.unlocked and not is_open:
+        yield Lock("term", share.unlocked, 0, *pool.ends(pool.opens_point))
 
 
 def _lines(

@@ -534,6 +534,18 @@ def test_nothing_of_a_pool_is_free_before_its_activation(
     assert "term" not in {each.kind for each in position.locks}
 
 
+def test_nothing_of_a_vesting_is_free_before_its_pools_activation() -> None:
+    """It may pass its cliff earlier; locked and free are then still all the liquidity."""
+    data = share((312, vesting(1965, 0)))  # 250 of 300 could be released
+    [position] = in_pool(data, pool((472, struct.pack("<QB", 2100, 1))))
+    assert {each.role for each in position.assets} == {Role.LOCKED, Role.REWARD}
+    assert position.locks == [
+        Lock("vesting", 300 << 64, 0, ends_ms=2_100_000),
+        Lock("permanent", 100 << 64, 0),
+        Lock("term", 600 << 64, 0, ends_ms=2_100_000),
+    ]
+
+
 def test_a_compounding_pool_is_shared_by_its_reserves() -> None:
     [position] = in_pool(share(), of_pool=pool((484, b"\x02")))
     whole = dict.fromkeys((X, Y), 0)
