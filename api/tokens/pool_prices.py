@@ -216,12 +216,14 @@ class PoolPrices:
             pool, _ = read.lp_tokens[mint]
             if max((pool.slot, *(slots[each] for each in outcome.sent))) > read.as_of_slot:
                 read.uneven.add(mint)
+            assets = [each for one in outcome.positions for each in one.assets]
+            is_known = all(each.amount_raw is not None for each in assets)
+            if is_known and len(outcome.positions) == 1 and not outcome.failures:
+                reserves[mint] = assets
+                continue
             lacking = [each for one in outcome.positions for each in one.unsupported_fields]
             lacking += [failure.detail for failure in outcome.failures]
-            if lacking or len(outcome.positions) != 1:
-                read.lacking[mint] = (*lacking, "the pool cannot be read")[0]
-            else:
-                reserves[mint] = outcome.positions[0].assets
+            read.lacking[mint] = (*lacking, "the pool cannot be read")[0]
         sides = {text(asset.mint) for assets in reserves.values() for asset in assets}
         known = await self._tokens.read(sides)
         for mint, assets in reserves.items():

@@ -128,8 +128,6 @@ def _position(each: _Share, pool: Account | None, known: Mapping[bytes, Account]
         raise Unreadable(f"{each.shares} of {supply} LP tokens", each.account.address)
     first, second = (vaults.reserve(known, side, each.account.address) for side in sides)
     vaults.note_vaults(position, known, *sides)
-    if is_paused:
-        position.unsupported_fields.append(vaults.PAUSED)
     position.assets = vaults.assets(
         Role.SUPPLY if each.lock is None and not is_paused else Role.LOCKED,
         (
@@ -141,6 +139,8 @@ def _position(each: _Share, pool: Account | None, known: Mapping[bytes, Account]
     position.range = vaults.full_range(*sides, first, second)
     if position.missing:
         position.unsupported_fields.append("amounts: a vault is not known yet")
+    if is_paused:
+        position.unsupported_fields.append(vaults.PAUSED)
     return position
 
 

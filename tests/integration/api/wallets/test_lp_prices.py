@@ -160,6 +160,24 @@ async def test_an_lp_token_is_worth_its_share_of_the_reserves(
     assert abs(int(position["value_usd_micros"]) - int(micros * share)) <= 2
 
 
+@pytest.mark.parametrize(("kind", "status_at"), [("cpmm", 329), ("amm", 0)])
+async def test_an_lp_token_of_a_paused_pool_is_worth_the_same(
+    prepared: Prepared, ask: Any, kind: str, status_at: int
+) -> None:
+    """Its pool pays nothing out for now; what it is a share of is there."""
+    await prepared.put(kind)
+    await prepared.follow_vaults()
+    paying = await prepared.held(ask)
+    data = bytearray((cpmm_pool if kind == "cpmm" else amm_pool)(key(prepared.coin)))
+    data[status_at] = 2
+    program = (cpmm if kind == "cpmm" else amm).POOL.program
+    await prepared.lane.write(POOL, bytes(data), program=program, found_by=[LP])
+    paused = await prepared.held(ask)
+    for name in ("price_source", "value_usd_micros", "is_verified", "unsupported_fields"):
+        assert paused[name] == paying[name], name
+    assert paused["price_source"] == "pool"
+
+
 async def test_what_the_pool_lacks_is_named(prepared: Prepared, ask: Any) -> None:
     await prepared.put("cpmm")
     await prepared.follow_vaults()
