@@ -41,7 +41,14 @@ class NetWorth(TypedDict):
         about("holdings, and all that positions have: deposits, liquidity, rewards", 13_480.5),
     ]
     assets_usd_micros: Annotated[str | None, about(IN_MICROS, "13480500000")]
-    debts_usd: Annotated[float | None, about("what positions owe", 1000.0)]
+    debts_usd: Annotated[
+        float | None,
+        about(
+            "what positions owe, without a loan that counts 0: anybody can give a wallet one, and "
+            "its worth is not known",
+            1000.0,
+        ),
+    ]
     debts_usd_micros: Annotated[str | None, about(IN_MICROS, "1000000000")]
     known_usd: Annotated[
         float | None,

@@ -299,7 +299,7 @@ class PositionRecord(TypedDict):
         str | None,
         about(
             "millionths of a dollar: all but debts and rewards; null: nothing of it has a price, "
-            "or an amount is not known",
+            "an amount is not known, or it is a loan that counts 0, see `value_usd_micros`",
             "3750000000",
         ),
     ]
