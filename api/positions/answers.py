@@ -314,8 +314,9 @@ class PositionRecord(TypedDict):
         str | None,
         about(
             "supplied and rewards without borrowed; null: nothing has a price, an amount is not "
-            "known, or a debt has no price. 0 where that is so of a loan that anybody can give a "
-            "wallet",
+            "known, or a debt has no price. Where that is so of a loan that anybody can give a "
+            "wallet, it counts without what is not known of its deposits; 0 where a debt is not "
+            "known, or the deposits that are known are worth less than the debts",
             "3750000000",
         ),
     ]

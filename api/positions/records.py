@@ -7,7 +7,8 @@ not all known is null: an unknown amount, or a debt without a price, which would
 Beside a debt so is the value where something that it is owed against has no price: what is left of
 it would be a loss. So are the sums of a position that lacks an account: what it has there is in
 none of its lines. A loan that anybody could give the wallet makes none of its sums null: it need
-not be paid, and counts 0 while its worth is not known.
+not be paid. While its worth is not known, it counts without what is not known of its deposits, and
+0 where a debt is not known or what is known is less than the debts.
 
 A market that anybody can open has its owner's prices and rates: what is in one counts where the
 market is verified. An unknown amount of what would not count anyway makes nothing unknown.
@@ -44,8 +45,10 @@ _OPEN_MARKET: Final = (
 )
 _PARTIAL: Final = "sums: an account that the position needs is not known, and what it has there"
 _GIVEN: Final = (
-    "sums: the worth of the loan is not known, and it counts 0: anybody can give a wallet one"
+    "sums: the worth of the loan is not known; anybody can give a wallet one: it counts "
 )
+_GIVEN_DEBT: Final = f"{_GIVEN}0"
+_GIVEN_PART: Final = f"{_GIVEN}without what is not known of its deposits"
 
 # To look a member of an enumeration up, or its `value`, takes as long as to make an asset.
 _BORROW: Final = Role.BORROW
@@ -86,6 +89,7 @@ def record(
             rewards = micros if rewards is None else rewards + micros
         else:
             supplied = micros if supplied is None else supplied + micros
+    parts = supplied, borrowed, rewards  # as far as they are known
     if unknown or (position.missing and counts):
         supplied = None if _SUPPLY in unknown or position.missing else supplied
         borrowed = None if _BORROW in unknown or position.missing else borrowed
@@ -100,8 +104,11 @@ def record(
     elif position.missing:
         why = _PARTIAL
     elif position.can_be_given and not is_known and (borrowed is not None or _BORROW in unknown):
-        supplied = borrowed = rewards = None
-        value, why = 0, _GIVEN
+        supplied, borrowed, rewards = parts
+        value, why = (supplied or 0) + (rewards or 0) - (borrowed or 0), _GIVEN_PART
+        if value < 0 or _BORROW in unknown:
+            supplied = borrowed = rewards = None
+            value, why = 0, _GIVEN_DEBT
     account, market = position.account, position.market
     return {
         "position_id": address_text(position.id or account.address),

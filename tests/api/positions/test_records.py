@@ -184,6 +184,23 @@ def test_a_loan_that_anybody_could_give_the_wallet_makes_nothing_unknown(
     assert record("p99", alone, prices())["unsupported_fields"] == []
 
 
+@pytest.mark.parametrize(
+    "other", [Asset(Role.SUPPLY, COIN, None, 6), Asset(Role.LOCKED, UNKNOWN, 7)]
+)
+def test_a_loan_that_known_deposits_cover_counts_without_what_is_not_known(other: Asset) -> None:
+    """What is not known of deposits can only be more, and takes nothing from the rest."""
+    debt, supply = Asset(Role.BORROW, COIN, 1_000_000, 6), Asset(Role.SUPPLY, COIN, 9_000_000, 6)
+    loan = Position("lending", ACCOUNT, assets=[supply, debt, other], can_be_given=True)
+    found = record("p99", loan, prices())
+    sums = [found[f"{name}_usd"] for name in ("supplied", "borrowed", "rewards", "value")]
+    assert (sums, has_unknown(found)) == ([18.0, 2.0, None, 16.0], False)
+    assert "without what is not known" in found["unsupported_fields"][-1]
+    loan.assets.append(Asset(Role.BORROW, UNKNOWN, 1, 6))
+    found = record("p99", loan, prices())
+    assert (found["supplied_usd"], found["borrowed_usd"], found["value_usd"]) == (None, None, 0.0)
+    assert not has_unknown(found)
+
+
 def test_a_loan_of_less_than_a_millionth_of_a_dollar_that_anybody_could_give_is_one() -> None:
     assets = [Asset(Role.BORROW, COIN, 1, 9), Asset(Role.SUPPLY, COIN, None, 6)]
     found = record("p99", Position("lending", ACCOUNT, assets=assets, can_be_given=True), prices())
