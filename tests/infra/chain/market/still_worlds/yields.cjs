@@ -104,6 +104,7 @@ function exponentTokens() {
     mint_sy: sy,
     vault,
     mint_lp: lp,
+    status_flags: 63,
     financials: { expiration_ts: BigInt(clock.start_s + 90 * DAY_S), pt_balance: inPt, sy_balance: inSy },
     lp_farm: {
       last_seen_timestamp: clock.start_s,
