@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from hashlib import sha256
 from math import inf
 from time import monotonic
@@ -176,8 +176,8 @@ class Door:
         body, is_awaited = b"", False
         if scope["method"] == "POST":
             body, is_awaited = await self._body(address, receive)
-        with self._entered(address):
-            await self._take(paid, inner, body, (scope, receive, send), is_awaited)
+        with self._entered(address) as place:
+            await self._take(paid, inner, body, (scope, receive, send), is_awaited, place)
 
     async def _check_fee_payer(self, paid: Payment) -> None:
         """Refuse a payment that the facilitator does not settle, or not now; raises NoPayment.
@@ -223,9 +223,12 @@ class Door:
             )
 
     @contextmanager
-    def _entered(self, address: str) -> Iterator[None]:
-        """Count a payment in while the context lasts; raises Problem where there is no room."""
-        if self._running + len(self._till.unwaited) >= self._most:
+    def _entered(self, address: str) -> Iterator[ExitStack]:
+        """Count a payment in while the context lasts, or until what it took over is closed.
+
+        Raises Problem where there is no room.
+        """
+        if self._running >= self._most:
             metrics.FAILURES.labels("bound").inc()
             raise Problem(
                 BUSY,
@@ -242,11 +245,14 @@ class Door:
                 headers=_RETRY_AFTER,
             )
         self._running += 1
-        try:
-            yield
-        finally:
+
+        def leave() -> None:
             self._running -= 1
             self._of_address.leave(caller)
+
+        with ExitStack() as place:
+            place.callback(leave)
+            yield place
 
     async def _take(
         self,
@@ -255,6 +261,7 @@ class Door:
         body: bytes,
         caller: tuple[Scope, Receive, Send],
         is_awaited: bool,
+        place: ExitStack,
     ) -> None:
         """Answer a request that sends a payment for these terms; `is_awaited`: its body was."""
         scope, receive, send = caller
@@ -272,7 +279,7 @@ class Door:
             metrics.FAILURES.labels("conflict").inc()
             raise _conflict(claim)
         try:
-            async with _renewed(claim, self._till.unwaited):
+            async with _renewed(claim, self._till.unwaited, place):
                 await self._deliver(claim, paid, inner, body, caller)
         except NotOwner:
             metrics.FAILURES.labels("conflict").inc()
@@ -483,10 +490,13 @@ def terms_of(settings: Settings) -> Terms:
 
 
 @asynccontextmanager
-async def _renewed(claim: Claim, unwaited: set[asyncio.Task[None]]) -> AsyncIterator[None]:
+async def _renewed(
+    claim: Claim, unwaited: set[asyncio.Task[None]], place: ExitStack
+) -> AsyncIterator[None]:
     """Keep a claim while the context lasts; give it back at its end.
 
-    A settlement that is under way then keeps it for as long, in a task among `unwaited`.
+    A settlement that is under way then keeps it and its place for as long, in a task among
+    `unwaited`.
     """
 
     async def renew() -> None:
@@ -512,8 +522,10 @@ async def _renewed(claim: Claim, unwaited: set[asyncio.Task[None]]) -> AsyncIter
         if claim.settling is None or claim.settling.done():
             await asyncio.shield(leaving)
         else:
+            kept = place.pop_all()
             unwaited.add(leaving)
             leaving.add_done_callback(unwaited.discard)
+            leaving.add_done_callback(lambda _: kept.close())
 
 
 def _inner(scope: Scope) -> Scope:

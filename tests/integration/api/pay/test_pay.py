@@ -640,6 +640,25 @@ def test_a_settlement_that_outlasts_the_request_asks_for_the_same_payment_again(
         assert world.revenue_raw == had_raw + PRICE_RAW
 
 
+def test_a_settlement_that_goes_on_keeps_its_place_among_those_of_its_address(
+    world: PayWorld, serve: Serve, settings: dict[str, object]
+) -> None:
+    with serve(**settings, api_timeout_s=1.0, api_max_concurrent_per_key=1) as impatient:
+        first, second = (pay(world, impatient.url + PATH) for _ in range(2))
+        had_raw = world.revenue_raw
+        world.desk.may_say_settled.clear()
+        try:
+            late = send(impatient.url + PATH, first)
+            refused = send(impatient.url + PATH, second)
+        finally:
+            world.desk.may_say_settled.set()
+        assert late.json()["code"] == "payment_unsettled"
+        assert (refused.status_code, refused.json()["code"]) == (429, "concurrency_exceeded")
+        for header in (first, second):
+            eventually(lambda header=header: send(impatient.url + PATH, header).is_success)
+        assert world.revenue_raw == had_raw + 2 * PRICE_RAW
+
+
 def test_a_request_that_is_late_before_its_answer_is_kept_has_paid_nothing(
     world: PayWorld, serve: Serve, settings: dict[str, object]
 ) -> None:
