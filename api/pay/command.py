@@ -34,7 +34,7 @@ _OF_PROXIES: Final = frozenset({502, 504})
 
 
 class _NoAnswer(click.ClickException):
-    """The server cannot be reached, or the connection broke."""
+    """The server cannot be reached, the connection broke, or no answer says what was bought."""
 
 
 @click.command()
@@ -63,7 +63,8 @@ def pay(url: str, wallet_file: Path | None, most_raw: int) -> None:
     transaction is named on stderr. RPC_ENDPOINT leads to the node of the network that is paid on.
 
     Where the server does not say what became of the payment, the same one is sent again, for five
-    minutes: it is never paid twice. After that the payment is printed, for you to repeat.
+    minutes: it is never paid twice. After that, or where you interrupt it, the payment is printed,
+    for you to repeat.
 
     \b
     Examples:
@@ -108,6 +109,21 @@ def _bought(url: str, paid: str) -> tuple[int, dict[str, str], bytes]:
 
     Raises ClickException, which has the payment: it may be settled.
     """
+    try:
+        return _sent(url, paid)
+    except _NoAnswer as error:
+        reason = error.message
+    except KeyboardInterrupt:
+        reason = "interrupted"
+    raise click.ClickException(
+        f"{reason}\nThe payment may be settled; what it bought is kept for ten minutes. To "
+        "have that without paying again, send the same payment:\n"
+        f"  curl -H 'payment-signature: {paid}' {shlex.quote(url)}"
+    )
+
+
+def _sent(url: str, paid: str) -> tuple[int, dict[str, str], bytes]:
+    """Return the answer that says what a payment buys; raises _NoAnswer where none does in time."""
     until_s = time.monotonic() + PATIENT_S
     is_said = False
     while True:
@@ -121,11 +137,7 @@ def _bought(url: str, paid: str) -> tuple[int, dict[str, str], bytes]:
             if retry_s is None and status < 500:
                 return status, headers, body
         if retry_s is None or time.monotonic() >= until_s:
-            raise click.ClickException(
-                f"{reason}\nThe payment may be settled; what it bought is kept for ten minutes. To "
-                "have that without paying again, send the same payment:\n"
-                f"  curl -H 'payment-signature: {paid}' {shlex.quote(url)}"
-            )
+            raise _NoAnswer(reason)
         if not is_said:
             click.echo(f"{reason}\nThe same payment is sent again ...", err=True)
             is_said = True
@@ -138,18 +150,18 @@ def _retry_s(status: int, headers: dict[str, str]) -> float | None:
         return _RETRY_S
     if status not in _SAID_TO_REPEAT or "retry-after" not in headers:
         return None
-    try:
-        return min(float(headers["retry-after"]), _LONGEST_RETRY_S)
-    except ValueError:  # a date
-        return _RETRY_S
+    said = headers["retry-after"]
+    return min(float(said), _LONGEST_RETRY_S) if said.isdecimal() else _RETRY_S  # or a date
 
 
 def _get(url: str, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
     try:
-        with urlopen(Request(url, headers=headers), timeout=_WITHIN_S) as answer:  # noqa: S310 - http
+        try:
+            answer = urlopen(Request(url, headers=headers), timeout=_WITHIN_S)  # noqa: S310 - http
+        except HTTPError as refusal:
+            answer = refusal
+        with answer:
             return answer.status, _lower(answer.headers), answer.read()
-    except HTTPError as error:
-        return error.code, _lower(error.headers), error.read()
     except (URLError, HTTPException, OSError) as error:
         raise _NoAnswer(f"{url} does not answer: {error}") from None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -102,6 +103,35 @@ def test_a_payment_that_may_be_settled_is_printed_to_be_repeated(
     assert (done.exit_code, done.stdout) == (1, ""), done.output
     [payment] = seller.payments
     assert f"curl -H 'payment-signature: {payment}' {url}{PATH}\n" in done.stderr
+
+
+def test_a_payment_is_printed_where_its_payer_waits_no_longer(
+    wallet: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(_: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(time, "sleep", interrupt)
+    seller = Seller(UNSETTLED)
+    with serving(seller) as url:
+        done = paying(url, wallet, monkeypatch)
+    assert done.exit_code == 1
+    [payment] = seller.payments
+    assert f"curl -H 'payment-signature: {payment}' {url}{PATH}\n" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{"retry-after": "0", "content-length": "1000"}, {"retry-after": "nan"}, {"retry-after": "-1"}],
+)
+def test_a_payment_is_sent_again_after_an_answer_that_is_none(
+    wallet: Path, monkeypatch: pytest.MonkeyPatch, headers: dict[str, str]
+) -> None:
+    monkeypatch.setattr(command, "_RETRY_S", 0.0)  # private `_RETRY_S`: the test need not wait
+    seller = Seller((503, headers, b"{"), (200, {}, b"{}"))
+    with serving(seller) as url:
+        done = paying(url, wallet, monkeypatch)
+    assert (done.exit_code, done.stdout, len(seller.payments)) == (0, "{}\n", 2), done.output
 
 
 def test_a_payment_whose_answer_was_delivered_is_not_sent_again(
