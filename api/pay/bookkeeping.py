@@ -59,6 +59,8 @@ MENDED_AT_ONCE: Final = 10
 """Unresolved transactions that a look asks for again."""
 LAG_SLOTS: Final = 32
 """Slots by which the servers behind one address may differ without being refused."""
+_BEHIND_SLOTS: Final = 9_000
+"""Slots by which a node may be behind what was noted: an hour. One beyond is of another chain."""
 MOST_UNRESOLVED: Final = 10_000
 """Unresolved transactions; with more of them the books wait."""
 _ABSENT: Final = "the node lists it and does not have it"
@@ -261,7 +263,7 @@ class Books:
 
         Notes a gap where the node's ledger still begins after the books end.
         """
-        newest = await self._slot("getSlot", {"commitment": "finalized"})
+        newest = await self._newest_at_node()
         self._begins = await self._slot("getFirstAvailableBlock")
         if self._whole and self._begins > self._whole + 1:
             cause = (
@@ -443,15 +445,21 @@ class Books:
             raise BooksClosed(f"RPC_ENDPOINT, {method}: no slot")
         return slot
 
+    async def _newest_at_node(self) -> int:
+        return await self._slot("getSlot", {"commitment": "finalized"})
+
     async def _read_whole(self) -> int:
         """Return the slot up to which a process before has read, 0 if it is not known.
 
-        Nor is it of other books than these, which a backup may have brought back.
+        Nor is it of other books than these, which a backup may have brought back, or of the node of
+        another chain, to which RPC_ENDPOINT led by mistake.
         """
         found = await self._ask_redis("GET", self._whole_key())
         newest, _, whole = (found or b"").partition(b" ")
         is_ours = self._newest_slot > 0 and newest == b"%d" % self._newest_slot
-        return int(whole) if is_ours else 0
+        if not is_ours or int(whole) > await self._newest_at_node() + _BEHIND_SLOTS:
+            return 0
+        return int(whole)
 
     async def _write_whole(self) -> None:
         value = f"{self._newest_slot} {self._whole}"

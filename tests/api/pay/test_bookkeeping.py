@@ -460,6 +460,30 @@ async def test_books_that_are_read_on_know_up_to_where_they_were_whole(
         await third.close()
 
 
+async def test_books_go_on_after_a_node_of_another_chain(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows: list[Row] = []
+    redis = Redis()
+    node = Node(4, ACCOUNT)
+    async with serving(node.answer) as url:
+        first = books(url, rows, monkeypatch, redis=redis)
+        assert await first.read() == 4
+        await first.close()
+
+    other = Node(0, ACCOUNT)
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(Node, "newest_slot", 1_000_000)
+        async with serving(other.answer) as url:
+            wrong = books(url, rows, monkeypatch, redis=redis)
+            assert await wrong.read() == 0
+            await wrong.close()
+
+    more = Node(6, ACCOUNT)
+    async with serving(more.answer) as url:
+        again = books(url, rows, monkeypatch, redis=redis)
+        assert await again.read() == 2
+        await again.close()
+
+
 async def test_a_list_goes_on_where_it_ended_or_not_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
     rows: list[Row] = []
     node = Node(25, ACCOUNT)
