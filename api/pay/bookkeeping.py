@@ -22,6 +22,7 @@ from base64 import b64decode
 from collections import Counter as Tally
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -462,8 +463,10 @@ class Books:
         return int(whole)
 
     async def _write_whole(self) -> None:
+        """Note up to which slot the books were read; a full Redis leaves the note before."""
         value = f"{self._newest_slot} {self._whole}"
-        await self._ask_redis("SET", self._whole_key(), value, "EX", PAYMENT_BOOKS.ttl_s)
+        with suppress(BooksClosed):
+            await self._ask_redis("SET", self._whole_key(), value, "EX", PAYMENT_BOOKS.ttl_s)
 
     def _whole_key(self) -> str:
         of = self._settings

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from redis.exceptions import ResponseError
 from solders.signature import Signature
 from solders.transaction import VersionedTransaction
 
@@ -482,6 +483,20 @@ async def test_books_go_on_after_a_node_of_another_chain(monkeypatch: pytest.Mon
         again = books(url, rows, monkeypatch, redis=redis)
         assert await again.read() == 2
         await again.close()
+
+
+async def test_books_are_read_on_where_redis_takes_no_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Full(Redis):
+        def _answer(self, command: str, _: str, *values: Any) -> Any:
+            if command == "SET":
+                raise ResponseError("OOM command not allowed when used memory > 'maxmemory'.")
+            return super()._answer(command, _, *values)
+
+    rows: list[Row] = []
+    async with serving(Node(4, ACCOUNT).answer) as url:
+        found = books(url, rows, monkeypatch, redis=Full())
+        assert (await found.read(), await found.read()) == (4, 0)
+        await found.close()
 
 
 async def test_a_list_goes_on_where_it_ended_or_not_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
