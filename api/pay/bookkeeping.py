@@ -377,7 +377,7 @@ class Books:
         if new:
             await self._insert(PAYMENTS, new)
             BOOKED.inc(len(new))
-            self._newest_slot = max(self._newest_slot, *(row[2] for row in new))
+        self._newest_slot = max(self._newest_slot, *(row[2] for row in rows), 0)
         return len(new)
 
     async def _transaction(self, listed: Listed) -> Any:

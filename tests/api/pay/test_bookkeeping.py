@@ -461,6 +461,29 @@ async def test_books_that_are_read_on_know_up_to_where_they_were_whole(
         await third.close()
 
 
+async def test_books_that_another_process_keeps_too_know_up_to_where_they_were_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows: list[Row] = []
+    notes: list[Row] = []
+    redis = Redis()
+    node = Node(6, ACCOUNT)
+    node.lag = 2
+    async with serving(node.answer) as url:
+        writing, late = (books(url, rows, monkeypatch, notes, redis) for _ in range(2))
+        assert (await writing.read(), await late.read()) == (4, 0)
+        node.lag = 0
+        monkeypatch.setattr(Node, "newest_slot", 500)
+        assert (await writing.read(), await late.read()) == (2, 0)  # the last one to note
+        await writing.close()
+        await late.close()
+        node.first = 300
+
+        again = books(url, rows, monkeypatch, notes, redis)
+        assert (await again.read(), notes) == (0, [])
+        await again.close()
+
+
 async def test_books_go_on_after_a_node_of_another_chain(monkeypatch: pytest.MonkeyPatch) -> None:
     rows: list[Row] = []
     redis = Redis()
