@@ -109,9 +109,9 @@ class Redis:
         self.whole: bytes | None = None
 
     async def ask(self, commands: list[Any]) -> list[Any]:
-        return [self._answer(*each) for each in commands]
+        return [self.answer(*each) for each in commands]
 
-    def _answer(self, command: str, _: str, *values: Any) -> Any:
+    def answer(self, command: str, _: str, *values: Any) -> Any:
         if command == "HGET":
             return self.path
         if command == "SET":
@@ -510,10 +510,10 @@ async def test_books_go_on_after_a_node_of_another_chain(monkeypatch: pytest.Mon
 
 async def test_books_are_read_on_where_redis_takes_no_note(monkeypatch: pytest.MonkeyPatch) -> None:
     class Full(Redis):
-        def _answer(self, command: str, _: str, *values: Any) -> Any:
+        def answer(self, command: str, _: str, *values: Any) -> Any:
             if command == "SET":
                 raise ResponseError("OOM command not allowed when used memory > 'maxmemory'.")
-            return super()._answer(command, _, *values)
+            return super().answer(command, _, *values)
 
     rows: list[Row] = []
     async with serving(Node(4, ACCOUNT).answer) as url:
