@@ -7,11 +7,11 @@ gateway, and all keys together for no more than API_NEW_ACCOUNTS; a wallet that 
 is never refused. A subscription with more new wallets is refused, but as many of them are asked for
 as the minute allows: otherwise one of more wallets than a minute has could never succeed.
 
-Ingest forgets what it is asked for while it is not there. So what is subscribed and not followed is
-asked for again soon, not only when it is due.
+Asks that are made while `ingest accounts` is down are lost. So a subscribed wallet that is not
+followed is asked for again soon, not only when it is due.
 
-Alerts come while a process watches. Whether one does is looked at all the while: clients that heard
-nothing would take silence for safety.
+Alerts come only while `soltape watch` runs. Its lease is checked every LOOK_EVERY_S, and clients
+get a notice when that changes: from missing alerts alone they cannot see it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _MAX_WALLETS: Final = 1 << 16
 class Tracking:
     """What this gateway asks `ingest accounts` to follow; `wanted` are the wallets subscribed.
 
-    `watched` hears when a process begins to watch them, and when none does any more.
+    `watched` is called with whether a process watches them, when that changes.
     """
 
     def __init__(

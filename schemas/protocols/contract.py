@@ -251,8 +251,7 @@ class Position:
     can_be_given: bool = False
     """Anybody can give any wallet such a position with its debts, which the wallet need not pay.
 
-    So it is worth nothing at least. While its worth is not known, it counts without what is not
-    known of its deposits, or 0.
+    While its worth is not known, it counts without what is not known of its deposits, or 0.
     """
     missing: list[bytes] = field(default_factory=list)
     """Accounts it needs that do not exist: an error where it counts, and asked for anywhere."""
