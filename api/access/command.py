@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence, Set
@@ -302,7 +303,10 @@ def _put(file: Path, lines: Iterable[bytes]) -> None:
         with file.open("wb") as opened:
             opened.writelines(lines)
         return
-    file = file.resolve()  # a link stays one
+    try:
+        file = file.resolve()  # a link stays one
+    except RuntimeError:  # so Python 3.11 names links that lead to each other
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from None
     beside = file.with_name(f"{file.name}.new")
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as opened:

@@ -10,7 +10,7 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Final
 from urllib.error import HTTPError, URLError
-from urllib.request import Request, urlopen
+from urllib.request import HTTPRedirectHandler, Request, build_opener, urlopen
 
 import click
 import orjson
@@ -35,6 +35,17 @@ _OF_PROXIES: Final = frozenset({502, 504})
 
 class _NoAnswer(click.ClickException):
     """The server cannot be reached, the connection broke, or no answer says what was bought."""
+
+
+class _NoRedirects(HTTPRedirectHandler):
+    """Makes a redirect an answer: a payment is shown to the server that was named alone."""
+
+    def redirect_request(self, *_: Any) -> None:
+        """Follow none."""
+        return
+
+
+_OPENER: Final = build_opener(_NoRedirects)
 
 
 @click.command()
@@ -98,7 +109,10 @@ def pay(url: str, wallet_file: Path | None, most_raw: int) -> None:
             raise click.ClickException(f"not paid: {error}") from None
         status, headers, body = _bought(url, paid)
     if status != 200:
-        raise click.ClickException(f"{url} answered {status}: {_reason(body)}")
+        reason = _reason(body)
+        if 300 <= status < 400 and "location" in headers:
+            reason = f"it leads to {headers['location']}; name the address itself"
+        raise click.ClickException(f"{url} answered {status}: {reason}")
     if settled := headers.get("payment-response"):
         click.echo(f"paid: transaction {_transaction(settled)}", err=True)
     sys.stdout.buffer.write(body + b"\n")
@@ -157,7 +171,7 @@ def _retry_s(status: int, headers: dict[str, str]) -> float | None:
 def _get(url: str, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
     try:
         try:
-            answer = urlopen(Request(url, headers=headers), timeout=_WITHIN_S)  # noqa: S310 - http
+            answer = _OPENER.open(Request(url, headers=headers), timeout=_WITHIN_S)  # noqa: S310
         except HTTPError as refusal:
             answer = refusal
         with answer:
@@ -207,7 +221,7 @@ def _ask(rpc_url: str, method: str, *params: Any) -> Any:
                     f"the node of RPC_ENDPOINT refuses {method}: {said['error']['message']}"
                 )
             return said["result"]
-    except (URLError, OSError, ValueError, KeyError, TypeError) as error:
+    except (URLError, HTTPException, OSError, ValueError, KeyError, TypeError) as error:
         raise NotPaid(
             f"the node of RPC_ENDPOINT does not answer {method}: {type(error).__name__}"
         ) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -132,6 +133,37 @@ def test_a_payment_is_sent_again_after_an_answer_that_is_none(
     with serving(seller) as url:
         done = paying(url, wallet, monkeypatch)
     assert (done.exit_code, done.stdout, len(seller.payments)) == (0, "{}\n", 2), done.output
+
+
+def test_a_payment_is_shown_to_no_other_server(
+    wallet: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = Seller((200, {}, b"{}"))
+    with serving(other) as elsewhere:
+        seller = Seller((307, {"location": elsewhere + PATH}, b""))
+        with serving(seller) as url:
+            done = paying(url, wallet, monkeypatch)
+    assert (done.exit_code, len(seller.payments), other.payments) == (1, 1, [])
+    assert f"answered 307: it leads to {elsewhere}{PATH}" in done.stderr
+
+
+def test_a_node_that_answers_in_another_protocol_is_named(
+    wallet: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seller = Seller((200, {}, b"{}"))
+    with serving(seller) as url, socket.create_server(("127.0.0.1", 0)) as node:
+
+        def answer() -> None:
+            asker, _ = node.accept()
+            with asker:
+                asker.recv(65536)
+                asker.sendall(b"-ERR unknown command\r\n")
+
+        threading.Thread(target=answer, daemon=True).start()
+        monkeypatch.setenv("RPC_ENDPOINT", f"http://127.0.0.1:{node.getsockname()[1]}")
+        done = CliRunner().invoke(command.pay, [url + PATH, "--wallet", str(wallet)])
+    assert (done.exit_code, seller.payments) == (1, [])
+    assert "the node of RPC_ENDPOINT does not answer getLatestBlockhash" in done.stderr
 
 
 def test_a_payment_whose_answer_was_delivered_is_not_sent_again(

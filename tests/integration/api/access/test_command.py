@@ -214,6 +214,15 @@ def test_what_is_wrong_is_said(arguments, code, said):
     assert "Traceback" not in result.stderr
 
 
+def test_links_that_lead_to_each_other_are_named(folder):
+    (folder / "a.jsonl").symlink_to("b.jsonl")
+    (folder / "b.jsonl").symlink_to("a.jsonl")
+    result = keys("export", "a.jsonl")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "a.jsonl: Too many levels of symbolic links" in result.stderr
+    assert (folder / "a.jsonl").is_symlink()
+
+
 def test_a_link_is_of_the_demo_key_in_the_folder(folder):
     none = keys("link")
     assert (none.exit_code, none.stdout) == (1, "")
