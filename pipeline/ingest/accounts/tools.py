@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import shutil
 import sys
 import time
@@ -44,6 +45,7 @@ from schemas.redis_keys import (
 from schemas.solana.addresses import NoAddress, check, key, text
 
 LOOK_S: Final = 0.5
+HINT_AFTER_S: Final = 30.0
 TRIES: Final = 3
 BEGINS_WITHIN_S: Final = 15.0  # a connection has 10; then the log has said why there is none
 NO_RPC: Final = "RPC_ENDPOINT is not set: it is what accounts are asked of"
@@ -155,25 +157,54 @@ async def _bootstrap(settings: Settings, programs: tuple[str, ...], file: Path |
             await redis.xadd(ASKED_ACCOUNTS.make(), {"file": there.name}, maxlen=10_000)
             progress(f"{file}: `soltape ingest accounts` reads it; its log says if it refuses")
             waiting = set(programs)
+            said = _Said()
             while waiting:
                 for program in sorted(waiting):
                     if await _given(redis, program) > before[program]:
                         waiting.discard(program)
-                        progress(f"{program}: covered")
+                        said.now(f"{program}: covered")
+                said.nothing_new()
                 await asyncio.sleep(LOOK_S)
             there.unlink(missing_ok=True)
             return
         before = {program: await _given(redis, program) for program in programs}
         for program in programs:
             await redis.xadd(ASKED_ACCOUNTS.make(), {"program": key(program)}, maxlen=10_000)
+        said = _Said()
         for program in programs:
             while (given := await _given(redis, program)) <= before[program]:
                 done = await redis.hlen(BOOTSTRAP.make(program=program))
-                progress(f"{program}: {done} answers are in the lane")
+                said.now(f"{program}: {done} answers are in the lane")
+                said.nothing_new()
                 await asyncio.sleep(LOOK_S)
-            progress(f"{program}: covered, as slot {given} says")
+            said.now(f"{program}: covered, as slot {given} says")
     finally:
         await redis.aclose()
+
+
+class _Said:
+    """Says each thing once, and after a time without news what may be missing."""
+
+    def __init__(self) -> None:
+        self._last = ""
+        self._hint_s = time.monotonic() + HINT_AFTER_S
+
+    def now(self, news: str) -> None:
+        """Say something unless it was the last that was said."""
+        if news != self._last:
+            progress(news)
+            self._last = news
+            self._hint_s = time.monotonic() + HINT_AFTER_S
+
+    def nothing_new(self) -> None:
+        """Say what may be missing where nothing has changed for a while, once until it does."""
+        if time.monotonic() >= self._hint_s:
+            progress(
+                f"nothing new for {HINT_AFTER_S:g} s: do `soltape ingest accounts` and "
+                "`soltape agents accounts` run on this Redis and Kafka? What is asked for waits "
+                "for them"
+            )
+            self._hint_s = math.inf
 
 
 async def _given(redis: Redis, program: str) -> int:

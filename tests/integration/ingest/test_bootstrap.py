@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from click.testing import CliRunner
 
 from infra.redis.client import connect
 from infra.settings import Settings
 from infra.solana_rpc import client
-from pipeline.ingest.accounts import bootstrap, parts
+from pipeline.ingest.accounts import bootstrap, parts, tools
 from pipeline.ingest.accounts.asked import Answer, AnswerQueue
 from pipeline.ingest.accounts.bootstrap import OF_PROGRAM, REQUESTS, Bootstrap
 from pipeline.ingest.accounts.coverage import Coverage
@@ -321,3 +322,28 @@ async def test_no_more_bytes_are_asked_for_than_the_setting_allows(
     took_s = asyncio.get_running_loop().time() - began_s
     asked = (2 * REQUESTS - REQUESTS) * PARTS * node.count * (len(b"deposits") + 32)
     assert took_s >= asked / (mib_s * (1 << 20)), "the first requests are let through at once"
+
+
+def test_what_is_asked_for_where_nothing_runs_says_what_may_be_missing(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    lines: list[str] = []
+
+    def heard(line: str) -> None:
+        lines.append(line)
+        if "soltape ingest accounts" in line:
+            raise KeyboardInterrupt
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tools, "HINT_AFTER_S", 1.0)
+    monkeypatch.setattr(tools, "progress", heard)
+    program = "Stake11111111111111111111111111111111111111"
+    done = CliRunner().invoke(
+        tools.accounts, ["bootstrap", "--program", program], env={"REDIS_URL": settings.redis_url}
+    )
+    assert done.exit_code == 130
+    assert lines == [
+        f"{program}: 0 answers are in the lane",
+        "nothing new for 1 s: do `soltape ingest accounts` and `soltape agents accounts` run on "
+        "this Redis and Kafka? What is asked for waits for them",
+    ]
