@@ -49,6 +49,7 @@ TIMEOUT_S: Final = 2.0
 KEEP_S: Final = 1.0
 FAR_SLOTS: Final = 150  # a minute of the chain
 STILL_MS: Final = 30_000  # a chain makes a slot every 0.4 s
+OVERDUE_MS: Final = 60_000  # a tracked wallet is read every WATCH_EVERY_S, ten seconds
 MOST_GAPS: Final = 20
 # Of the slots' statuses. The last one may say of an old slot that it is final: a slot has some
 # five entries until then.
@@ -287,12 +288,18 @@ def _commands() -> list[tuple[Any, ...]]:
 
 
 def _unwatched(watch: Watching) -> Iterator[str]:
-    """Yield that a process which watched has died, in words; one that was stopped is no loss."""
+    """Yield that a process which watched has died, or is late; one that was stopped is no loss."""
     age_ms = watch["report_age_ms"]
     if not watch["is_active"] and age_ms is not None and age_ms > STILL_MS:
         yield (
             f"no process has watched tracked wallets for {age_ms // 1000} s: alerts and net worth "
             "by the hour are missing until `soltape watch` runs"
+        )
+    overdue_ms = watch["overdue_ms"]
+    if overdue_ms is not None and overdue_ms > OVERDUE_MS:
+        yield (
+            f"tracked wallets are read {overdue_ms // 1000} s late, and their alerts come as late: "
+            f"WATCH_WALLETS_PER_S is too low for {watch['wallets']}, or a store answers slowly"
         )
 
 

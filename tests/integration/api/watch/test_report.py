@@ -103,6 +103,13 @@ async def test_a_process_that_died_is_missed_and_nobody_else_reports(
             "is_active": True,
             "keeps_books": True,
         }
+        assert not [each for each in found["reasons"] if "late" in each]
+        assert await write(redis, died, report._replace(overdue_ms=61_000))
+        found = await until(lambda watch: watch["overdue_ms"] == 61_000)
+        assert found["status"] == "degraded"
+        [reason] = [each for each in found["reasons"] if "tracked wallets" in each]
+        assert "read 61 s late" in reason
+        assert "WATCH_WALLETS_PER_S is too low for 7" in reason
         await chain.redis.delete(WATCH_LEASE.make())  # its time is over
         await chain.redis.hset(WATCH_REPORT.make(), "at_ms", now_ms - 60_000)
         found = await until(lambda watch: not watch["is_active"])
