@@ -249,6 +249,14 @@ class Candles(AsOf):
     decimals: Decimals
     from_ms: Annotated[int, about("candles that begin then or later", 1_763_682_000_000)]
     to_ms: Annotated[int, about("and before this", 1_763_700_000_001)]
+    kept_since_ms: Annotated[
+        int | None,
+        about(
+            "candles that began before this may be deleted: none there is not known to be none; "
+            "null: all are kept",
+            None,
+        ),
+    ]
     candles: Annotated[list[CandleRow], about("an interval without trades has none")]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any, Final
 
 from api.history.answers import CandleRow, Candles
@@ -17,6 +18,9 @@ from schemas.redis_keys import MARKET, MARKETS, mint_tag
 
 DEFAULT_CANDLES: Final = 300
 MOST_CANDLES: Final = 1_500
+_HOUR_MS: Final = 3_600_000
+KEPT_MS: Final = {"1s": 7 * 24 * _HOUR_MS}
+"""How long candles are kept after they were written, where not for ever: the table's TTL."""
 
 _SQL: Final = load(__package__, "candles")
 _PRICES: Final = (
@@ -69,6 +73,7 @@ async def read_candles(
         "decimals": token.decimals,
         "from_ms": start_ms,
         "to_ms": end_ms,
+        "kept_since_ms": _kept_since_ms(interval),
         "candles": [
             _candle(
                 found[at_ms],
@@ -82,6 +87,14 @@ async def read_candles(
         "as_of_ms": as_of_ms,
         "gaps": (await gaps.read()).of_tokens([mint]),
     }
+
+
+def _kept_since_ms(interval: str) -> int | None:
+    """Return before which time candles may be deleted, in whole hours; None: all are kept."""
+    if (kept_ms := KEPT_MS.get(interval)) is None:
+        return None
+    since_ms = time.time_ns() // 1_000_000 - kept_ms
+    return -(-since_ms // _HOUR_MS) * _HOUR_MS  # the same answer keeps its ETag for an hour
 
 
 def _range(length_ms: int, from_ms: int | None, to_ms: int | None, now_ms: int) -> tuple[int, int]:

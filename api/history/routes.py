@@ -184,7 +184,7 @@ async def candles(
     has no candle. Volumes leave out trades of unknown value, counts do not. Candles of SOL are of
     the SOL/USD reference that swaps are valued with, and have no volume. Candles begin within the
     range, without `from` the last 300 intervals of it; at most 1,500 intervals. Candles of a second
-    are kept for a week.
+    are kept for a week: `kept_since_ms` says from when on none means that nothing was traded.
     """
     answer = await services(request).history.candles(mint, interval, from_ms, to_ms)
     return send(request, answer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from random import Random
 from typing import get_args
 
@@ -105,6 +106,22 @@ async def test_the_last_300_with_the_running_one(store, ask, token, interval):
     assert (answer["interval"], answer["interval_s"]) == (interval, length_s)
     assert (answer["as_of_slot"], answer["as_of_ms"]) == (SLOT, NOW_MS)
     assert (answer["from_ms"], answer["to_ms"]) == ((last_s - 299 * length_s) * 1000, NOW_MS + 1)
+    assert (answer["kept_since_ms"] is not None) == (interval == "1s")
+
+
+async def test_what_may_be_deleted_is_said(store, ask, token):
+    """Deleted is by when a row was written; so none that began since is."""
+    _, mint = token
+    began_ms = time.time_ns() // 1_000_000
+    answer = await ask.get(f"/api/tokens/{mint}/candles", interval="1s")
+    [[statement]] = store.clickhouse.query(
+        f"SELECT create_table_query FROM system.tables WHERE name = '{CANDLES.name}' "
+        "AND database = currentDatabase()"
+    ).result_rows
+    assert "TTL written_at + toIntervalDay(7) WHERE interval_s = 1" in statement
+    week_ms, hour_ms = 7 * 24 * 3_600_000, 3_600_000
+    assert 0 <= answer["kept_since_ms"] - (began_ms - week_ms) <= hour_ms + 60_000
+    assert answer["kept_since_ms"] % hour_ms == 0
 
 
 async def test_ranges(store, ask, token):
