@@ -161,7 +161,7 @@ class Parts:
             store,
             settings,
             lambda: sessions.watched(),
-            lambda is_watched: sessions.announce_watched(is_watched),
+            lambda state: sessions.announce(state),
         )
         sessions = Sessions(
             self._fanout,

@@ -31,20 +31,21 @@ from stream_gateway.messages import (
 from stream_gateway.metrics import MESSAGES_IN
 from stream_gateway.snapshots import Snapshots
 from stream_gateway.subscriptions import Filter
+from stream_gateway.tracking import Watched
 
 log = structlog.get_logger(__name__)
 
 CatchUp = Callable[[Connection, Filter, str], Awaitable[None]]
-Follow = Callable[[Iterable[str], str], Awaitable[bool]]
-"""Has wallets followed for a key; returns whether a process watches them. Raises Refused."""
+Follow = Callable[[Iterable[str], str], Awaitable[Watched]]
+"""Has wallets followed for a key; returns whether alerts of them come. Raises Refused."""
 _SNAPSHOT_WITHIN_S: Final = 10.0
 _FOLLOWED_WITHIN_S: Final = 10.0
-UNWATCHED: Final = "positions_unwatched"
-UNWATCHED_TEXT: Final = (
-    "no process watches positions now: alerts come once one does (`soltape watch`)"
-)
-WATCHED: Final = "positions_watched"
-WATCHED_TEXT: Final = "a process watches positions again"
+_TEXTS: Final = {
+    Watched.NO: "no process watches positions now: alerts come once one does (`soltape watch`)",
+    Watched.LATE: "the chain's accounts have not been read for a minute: alerts come once they are "
+    "(`soltape ingest accounts`, `soltape agents accounts`)",
+    Watched.YES: "a process watches positions again",
+}
 
 
 class Sessions:
@@ -102,10 +103,9 @@ class Sessions:
             for wallet in chosen.wallets
         }
 
-    def announce_watched(self, is_watched: bool) -> None:
-        """Let those who are subscribed to positions know whether a process watches them now."""
-        notice = (WATCHED, WATCHED_TEXT) if is_watched else (UNWATCHED, UNWATCHED_TEXT)
-        self._fanout.send(POSITIONS, messages.notice(*notice))
+    def announce(self, state: Watched) -> None:
+        """Let those who are subscribed to positions know whether alerts come now."""
+        self._fanout.send(POSITIONS, messages.notice(state, _TEXTS[state]))
 
     def left(self, connection: Connection) -> None:
         """Forget a client."""
@@ -179,11 +179,11 @@ class Sessions:
         connection.refuse(refused)
 
     async def _have_followed(self, connection: Connection, chosen: Filter) -> None:
-        """Have the wallets of a filter followed; say so where nobody watches them."""
+        """Have the wallets of a filter followed; say so where no alerts of them come."""
         async with asyncio.timeout(_FOLLOWED_WITHIN_S):
-            is_watched = await self._follow(chosen.wallets, connection.admitted.holder.payer)
-        if not is_watched:
-            connection.send(messages.notice(UNWATCHED, UNWATCHED_TEXT))
+            state = await self._follow(chosen.wallets, connection.admitted.holder.payer)
+        if state is not Watched.YES:
+            connection.send(messages.notice(state, _TEXTS[state]))
 
     async def _snapshot(self, connection: Connection, request: Subscribe) -> str:
         """Send a snapshot; return the id of the event to go on after."""

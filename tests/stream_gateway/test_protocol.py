@@ -26,10 +26,10 @@ from stream_gateway import (
     messages,
     quiet,
     request,
-    session,
     snapshots,
 )
 from stream_gateway.limits import Limits
+from stream_gateway.tracking import Watched
 
 FOLDER = Path(stream_gateway.__file__).parent
 TEXT = (FOLDER / "PROTOCOL.md").read_text()
@@ -202,7 +202,7 @@ def test_filters() -> None:
 def test_gaps_and_notices() -> None:
     assert set(column(section("## Resume"))) == set(get_args(batches.Reason))
     codes = column(section("## Notices"))
-    others = {quiet.QUIET, quiet.BACK, session.UNWATCHED, session.WATCHED}
+    others = {quiet.QUIET, quiet.BACK, *Watched}
     assert others <= set(codes)
     source = (FOLDER / "source.py").read_text()
     assert all(f'"{code}"' in source for code in set(codes) - others)

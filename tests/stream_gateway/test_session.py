@@ -20,6 +20,7 @@ from stream_gateway.batches import Batch
 from stream_gateway.fanout import Fanout
 from stream_gateway.messages import Refused
 from stream_gateway.session import Sessions
+from stream_gateway.tracking import Watched
 from tests.support.waiting import eventually_async
 
 WALLET, OTHER = text(b"w" * 32), text(b"o" * 32)
@@ -61,14 +62,15 @@ class Redis:
     def __init__(self) -> None:
         self.answers = asyncio.Event()
         self.error: Exception | None = None
+        self.state = Watched.YES
         self.followed: list[set[str]] = []
 
-    async def follow(self, wallets: Iterable[str], holder: str) -> bool:
+    async def follow(self, wallets: Iterable[str], holder: str) -> Watched:
         await self.answers.wait()
         if self.error is not None:
             raise self.error
         self.followed.append({*wallets})
-        return True
+        return self.state
 
 
 class Gateway:
@@ -168,6 +170,17 @@ async def test_wallets_are_watched_once_they_were_counted(gateway: Gateway) -> N
     await eventually_async(lambda: gateway.sessions.watched() == {OTHER, WALLET})
 
 
+@pytest.mark.parametrize("state", [Watched.NO, Watched.LATE])
+async def test_who_subscribes_while_no_alerts_come_hears_why(
+    gateway: Gateway, state: Watched
+) -> None:
+    client = Client()
+    gateway.redis.state = state
+    gateway.redis.answers.set()
+    gateway.subscribe(client, WALLET, health_below=3)
+    await eventually_async(lambda: client.story == ["subscribed", state.value])
+
+
 async def test_all_that_are_subscribed_to_positions_hear_whether_they_are_watched(
     gateway: Gateway,
 ) -> None:
@@ -175,8 +188,10 @@ async def test_all_that_are_subscribed_to_positions_hear_whether_they_are_watche
     gateway.redis.answers.set()
     gateway.subscribe(client, WALLET, health_below=3)
     gateway.subscribe(other, OTHER)
-    for is_watched in (False, True):
-        gateway.sessions.announce_watched(is_watched)
+    for state in (Watched.NO, Watched.LATE, Watched.YES):
+        gateway.sessions.announce(state)
     for each in (client, other):
-        assert each.story == ["subscribed", "positions_unwatched", "positions_watched"]
+        assert each.story == [
+            *("subscribed", "positions_unwatched", "positions_late", "positions_watched")
+        ]
     assert nobody.story == []

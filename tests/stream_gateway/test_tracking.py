@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -11,7 +12,14 @@ from infra.settings import Settings
 from schemas.redis_keys import ASKED_ACCOUNTS
 from schemas.solana.addresses import key, text
 from stream_gateway.messages import Refused
-from stream_gateway.tracking import RENEWED_AFTER_S, REPEATED_AFTER_S, Tracking
+from stream_gateway.tracking import (
+    LATE_MS,
+    RENEWED_AFTER_S,
+    REPEATED_AFTER_S,
+    Tracking,
+    Watched,
+    watched,
+)
 from tests.support.waiting import eventually_async
 
 WALLETS = (
@@ -20,7 +28,7 @@ WALLETS = (
 )
 
 
-def nobody(is_watched: bool) -> None:
+def nobody(state: Watched) -> None:
     """Nobody is subscribed."""
 
 
@@ -31,26 +39,28 @@ class Slow:
         self.way = asyncio.Event()
         self.waiting = 0
         self.looks = 0
-        self.is_watched = True
+        self.state = Watched.YES
         self.asked: list[bytes] = []
         self.followed: set[bytes] = set()
 
     async def ask(self, commands):
         if commands[0][0] != "XADD":
             self.looks += commands[0][0] == "ZSCORE"
-            return [
-                int(self.is_watched)
-                if command[0] == "EXISTS"
-                else b"1"
-                if command[-1] in self.followed
-                else None
-                for command in commands
-            ]
+            return [self.answer(command) for command in commands]
         self.waiting += 1
         await self.way.wait()
         assert {command[1] for command in commands} == {ASKED_ACCOUNTS.make()}
         self.asked += [command[-1] for command in commands]
         return [b"1-0" for _ in commands]
+
+    def answer(self, command):
+        """Answer whether a process watches, a partition moved, or a wallet is followed."""
+        if command[0] == "EXISTS":
+            return int(self.state is not Watched.NO)
+        if command[0] == "HGET":
+            late_s = (LATE_MS + 1_000) / 1_000 if self.state is Watched.LATE else 0
+            return b"%d" % ((time.time() - late_s) * 1000)
+        return b"1" if command[-1] in self.followed else None
 
 
 async def test_a_client_that_leaves_before_its_wallet_is_asked_for_does_not_hide_it_from_others():
@@ -71,7 +81,7 @@ async def test_of_more_wallets_than_a_minute_has_as_many_are_asked_for_and_the_n
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now_s = 0.0
-    clock = SimpleNamespace(monotonic=lambda: now_s)
+    clock = SimpleNamespace(monotonic=lambda: now_s, time=time.time)
     monkeypatch.setattr("stream_gateway.tracking.time", clock)
     redis = Slow()
     redis.way.set()
@@ -112,7 +122,9 @@ async def test_what_ingest_did_not_hear_of_is_asked_for_again_and_what_it_follow
 ) -> None:
     """It reads no asks from before its start, and lets wallets go that others push out."""
     now_s = 0.0
-    monkeypatch.setattr("stream_gateway.tracking.time", SimpleNamespace(monotonic=lambda: now_s))
+    monkeypatch.setattr(
+        "stream_gateway.tracking.time", SimpleNamespace(monotonic=lambda: now_s, time=time.time)
+    )
     monkeypatch.setattr("stream_gateway.tracking.LOOK_EVERY_S", 0)
     redis = Slow()
     redis.way.set()
@@ -151,24 +163,33 @@ async def test_clients_hear_when_nobody_watches_any_more_and_when_somebody_does_
     redis.way.set()
     wanted = WALLETS
     tracking = Tracking(redis, Settings(), lambda: wanted, heard.append)
-    assert await tracking.follow(WALLETS, "a")
+    assert await tracking.follow(WALLETS, "a") is Watched.YES
     running = asyncio.create_task(tracking.run())
     try:
-        for is_watched in (False, True):
-            redis.is_watched = is_watched
-            await eventually_async(lambda: redis.looks and heard[-1:] == [redis.is_watched])
-        assert heard == [False, True]
+        for state in (Watched.NO, Watched.LATE, Watched.YES):
+            redis.state = state
+            await eventually_async(lambda: redis.looks and heard[-1:] == [redis.state])
+        assert heard == [Watched.NO, Watched.LATE, Watched.YES]
         wanted = ()  # the last client leaves, and another comes while nobody watches
-        # private `_is_watched`: that it has seen that nobody is subscribed.
-        await eventually_async(lambda: tracking._is_watched is None)
-        redis.is_watched = False
-        assert not await tracking.follow(WALLETS, "b"), "it has a notice of its own"
+        # private `_watched`: that it has seen that nobody is subscribed.
+        await eventually_async(lambda: tracking._watched is None)
+        redis.state = Watched.NO
+        assert await tracking.follow(WALLETS, "b") is Watched.NO, "it has a notice of its own"
         wanted = WALLETS
         looks = redis.looks
         await eventually_async(lambda: redis.looks > looks + 1)
-        assert heard == [False, True]
-        redis.is_watched = True
-        assert await tracking.follow(WALLETS, "c")
-        assert heard == [False, True, True], "the others hear of it at once"
+        assert len(heard) == 3
+        redis.state = Watched.YES
+        assert await tracking.follow(WALLETS, "c") is Watched.YES
+        assert heard[3:] == [Watched.YES], "the others hear of it at once"
     finally:
         running.cancel()
+
+
+def test_alerts_are_late_while_a_partition_of_accounts_rests_or_has_not_begun():
+    moved, rests = [b"100000"] * 3, [b"100000", b"39999", b"100000"]
+    assert watched([1, *moved], 100_000) is Watched.YES
+    assert watched([1, *rests], 99_999) is Watched.YES
+    assert watched([1, *rests], 100_000) is Watched.LATE
+    assert watched([1, *moved, None], 100_000) is Watched.LATE
+    assert watched([0, *moved], 100_000) is Watched.NO

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,13 @@ from websockets.asyncio.client import ClientConnection
 
 from schemas import channels
 from schemas.channels import Fall, LiveEvent
-from schemas.redis_keys import ASKED_ACCOUNTS, TRACKED_WALLETS, WATCH_LEASE
+from schemas.redis_keys import (
+    ASKED_ACCOUNTS,
+    TRACKED_WALLETS,
+    WATCH_LEASE,
+    WATERMARK,
+    account_tags,
+)
 from schemas.solana.addresses import key as raw
 from schemas.solana.addresses import text
 from tests.support.gateway.running import Gateway, opened, running_gateway
@@ -29,7 +36,14 @@ def gateway(tmp_path_factory: pytest.TempPathFactory, valkey_port: int) -> Itera
     folder: Path = tmp_path_factory.mktemp("gateway")
     with running_gateway(folder, valkey_port, api_new_accounts_per_key=NEW_A_MINUTE) as gateway:
         gateway.redis.set(WATCH_LEASE.make(), "somebody")
+        accounts_moved(gateway, time.time() + 3_600)  # for as long as the tests take
         yield gateway
+
+
+def accounts_moved(gateway: Gateway, at_s: float) -> None:
+    """Say when the agent `accounts` last moved."""
+    for tag in account_tags():
+        gateway.redis.hset(WATERMARK.make(tag=tag, group="accounts"), "at_ms", int(at_s * 1000))
 
 
 def alert(fell: Fall | None, wallet: str = WALLET, **given: Any) -> LiveEvent:
@@ -145,9 +159,12 @@ async def test_subscribers_get_a_notice_while_no_process_watches(gateway: Gatewa
         await until_notice(client, "positions_unwatched")
         gateway.redis.set(WATCH_LEASE.make(), "somebody")
         await until_notice(client, "positions_watched")
+        accounts_moved(gateway, time.time() - 120)
+        await until_notice(client, "positions_late")
         gateway.redis.delete(WATCH_LEASE.make())
         await until_notice(client, "positions_unwatched")
     gateway.redis.set(WATCH_LEASE.make(), "somebody")
+    accounts_moved(gateway, time.time() + 3_600)
 
 
 @pytest.mark.parametrize("plan", ["free", "pro"])
