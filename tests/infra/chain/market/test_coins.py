@@ -76,20 +76,6 @@ def test_a_market_shows_a_migration_soon_and_deaths() -> None:
 
 
 @pytest.mark.slow
-def test_most_who_sell_all_of_a_coin_close_the_empty_account() -> None:
-    market = Market(Knobs(seed=6, rate=300, wallets=200), bytes_every=50)
-    for _ in market.generate(500):
-        pass
-    launched = market.world.launched
-    accounts = market.world.ledger.tokens.values()
-    held = [each for each in accounts if each.mint.address in launched]
-    empty = [each for each in held if not each.amount_raw]
-    assert len(held) > 1_000
-    assert len(empty) < len(held) / 10
-    assert empty, "some leave it open"
-
-
-@pytest.mark.slow
 def test_supplies_add_up_when_coins_are_forgotten() -> None:
     """A coin quoted in USDC takes dollars with it."""
     knobs = Knobs(seed=9, rate=300, wallets=60, curves_kept=5, pools_kept=1, forks=0.05)

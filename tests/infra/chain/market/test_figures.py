@@ -27,7 +27,7 @@ from schemas.solana.addresses import text
 
 pytestmark = pytest.mark.slow  # a market of 210 slots, for all of them
 
-KNOBS = Knobs(seed=9, rate=400, wallets=100, forks=0.3, rolled_back=0.3, start_slot=400_000_040)
+KNOBS = Knobs(seed=9, rate=250, wallets=60, forks=0.3, rolled_back=0.3, start_slot=400_000_040)
 TRADED = 150
 RESTED = 60
 LIVE = {

@@ -31,8 +31,6 @@ from infra.chain.market.runtime.klend import (
     yearly_rate,
 )
 from infra.chain.market.runtime.klend_program import ALL, Holder, Lent
-from infra.chain.market.runtime.programs import KLEND
-from infra.chain.source import AccountWrite, SlotTransactions
 
 KNOBS = Knobs(seed=5, rate=400, wallets=200, forks=0.1, skipped=0.05, failed=0.2)
 M, T, V, F, C, H, A, B, W = (bytes((number,)) * 32 for number in range(1, 10))
@@ -142,34 +140,6 @@ def test_a_reserve_gains_by_rounding(amount: int, held: int, worth: int) -> None
     assert reserve.redeemable_sf(bought) >> BITS <= cost <= amount
     after = replace(reserve, available_raw=held * worth + cost, collateral_raw=held + bought)
     assert after.redeemable_sf(held) >= reserve.redeemable_sf(held)
-
-
-@pytest.mark.slow
-def test_collateral_and_debts_of_all_are_their_reserves_and_vaults_hold_what_is_there() -> None:
-    market = Market(KNOBS)
-    written: list[AccountWrite] = []
-    for event in market.generate(300):
-        if isinstance(event, SlotTransactions):
-            for transaction in event.transactions:
-                written += [each for each in transaction.writes if each.owner == KLEND.address]
-    assert len(written) > 200
-    Invariants(market).check_supply()
-    ledger, lender = market.world.ledger, market.world.klend
-    obligations = [each for each in ledger.natives.values() if isinstance(each, Obligation)]
-    assert len(obligations) > len(lender.wallets) // 2
-    for lent in lender.lents:
-        reserve = lender.reserve(lent)
-        assert reserve.available_raw == ledger.balance(lent.vault)
-        held = sum(each.deposit_of(lent.address).collateral_raw for each in obligations)
-        assert reserve.collateral_raw == lent.collateral_mint.supply_raw == held
-        assert ledger.balance(lent.collateral_vault) == held
-        debts = [each.borrow_of(lent.address) for each in obligations]
-        owed_sf = sum(each.counted(reserve.rate_sf).amount_sf for each in debts if each.amount_sf)
-        assert any(each.amount_sf for each in debts)
-        assert abs(reserve.debt_sf - owed_sf) < ONE // 100
-        assert reserve.rate_sf > ONE
-        assert reserve.fees_sf > 0
-    assert any(ledger.balance(lent.fee_vault) for lent in lender.lents)  # some were liquidated
 
 
 @pytest.fixture

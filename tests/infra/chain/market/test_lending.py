@@ -24,8 +24,6 @@ from infra.chain.market.runtime.marginfi import (
     health,
 )
 from infra.chain.market.runtime.marginfi_program import Holder, Lent
-from infra.chain.market.runtime.programs import MARGINFI
-from infra.chain.source import AccountWrite, SlotTransactions
 
 KNOBS = Knobs(seed=5, rate=400, wallets=200, forks=0.1, skipped=0.05, failed=0.2)
 WEIGHTS = Weights(ONE * 8 // 10, ONE * 9 // 10, ONE * 12 // 10, ONE * 11 // 10)
@@ -75,29 +73,6 @@ def test_a_bank_gains_by_rounding(amount: int, value: int) -> None:
     bank = replace(BANK, asset_value=value, debt_value=value)
     assert bank.deposited(bank.asset_shares(amount)) <= amount
     assert bank.owed(bank.debt_shares(amount, up=True)) >= amount
-
-
-@pytest.mark.slow
-def test_shares_of_all_accounts_are_their_banks_and_vaults_can_pay() -> None:
-    market = Market(KNOBS)
-    written: list[AccountWrite] = []
-    for event in market.generate(300):
-        if isinstance(event, SlotTransactions):
-            for transaction in event.transactions:
-                written += [each for each in transaction.writes if each.owner == MARGINFI.address]
-    assert len(written) > 200
-    Invariants(market).check_supply()
-    ledger, lender = market.world.ledger, market.world.lender
-    accounts = [each for each in ledger.natives.values() if isinstance(each, LendingAccount)]
-    assert len(accounts) == len(lender.wallets) + 2
-    assert any(each.debts for account in accounts for each in account.balances)
-    for lent in lender.banks:
-        bank = ledger.natives[lent.address]
-        assert isinstance(bank, Bank)
-        assert bank.assets == sum(account.of(lent.address).assets for account in accounts)
-        assert bank.debts == sum(account.of(lent.address).debts for account in accounts)
-        spare = ledger.balance(lent.vault) + bank.owed(bank.debts) - bank.deposited(bank.assets)
-        assert -1_000 < spare < 10_000
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from functools import lru_cache, partial
 from math import isqrt
@@ -28,7 +27,6 @@ from infra.chain.market.venues.ticks import (
     tick_at,
 )
 from infra.chain.market.venues.venue import Trader
-from infra.chain.source import AccountWrite, SlotCompleted, SlotTransactions
 
 pytestmark = pytest.mark.slow  # runs a market
 
@@ -296,34 +294,3 @@ def test_what_a_holder_may_not_do_fails(venue: type[RangedPool]) -> None:
     nothing = partial(module.increase, at=at, liquidity=0, most=MOST)
     ran(market, wallet, nothing, code=module.NO_LIQUIDITY)
     tx.changes.take_back(ledger)
-
-
-def test_providers_use_all_instructions_and_pools_are_written_once_a_slot() -> None:
-    market = Market(KNOBS)
-    seen: Counter[str] = Counter()
-    for event in market.generate(200):
-        writes: tuple[AccountWrite, ...] = ()
-        if isinstance(event, SlotTransactions):
-            for transaction in event.transactions:
-                writes += transaction.writes
-                assert not any(len(each.data) in (653, 1_544) for each in transaction.writes)
-        elif isinstance(event, SlotCompleted):
-            writes = event.writes
-            addresses = [each.address for each in writes]
-            assert len(addresses) == len(set(addresses))
-        for each in writes:
-            if each.owner in (ORCA_WHIRLPOOL.address, RAYDIUM_CLMM.address):
-                seen[f"{len(each.data)}"] += 1
-    assert min(seen[size] for size in ("216", "653", "9988", "281", "1544", "10240")) > 10
-    Invariants(market).check_supply()
-    ledger = market.world.ledger
-    for pool in market.world.directory.pools.values():
-        if isinstance(pool, RangedPool):
-            in_range = sum(
-                each.liquidity
-                for each in ledger.natives.values()
-                if isinstance(each, RangedPosition)
-                and each.pool == pool.address
-                and each.lower <= pool.tick < each.upper
-            )
-            assert in_range == pool.liquidity

@@ -131,21 +131,6 @@ def test_supply_is_what_accounts_hold_and_withhold(played):
             assert held.get(address, 0) == mint.supply_raw, mint.name
 
 
-def test_dead_coins_are_forgotten():
-    """A chain that runs for long keeps a bounded number of coins."""
-    market = Market(replace(KNOBS, rate=600, curves_kept=12, pools_kept=3, forks=0))
-    seen: set[bytes] = set()
-    for event in market.generate(110):
-        if isinstance(event, SlotCompleted):
-            seen |= market.world.launched.keys()
-    gone = seen - market.world.launched.keys()
-    assert len(gone) > 20
-    for coin in gone:
-        assert market.account(coin) is None
-        assert not market.world.directory.by_mint.get(coin)
-    assert all(token.mint.address not in gone for token in market.world.ledger.tokens.values())
-
-
 def test_final_balances_are_written_on_request():
     sink = io.BytesIO()
     truth = Truth(sink)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from struct import unpack_from
@@ -12,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.chain.market import Knobs, Market
-from infra.chain.market.runtime.programs import STAKE
 from infra.chain.market.runtime.stake import (
     EPOCH_SLOTS,
     NEVER,
@@ -24,8 +22,7 @@ from infra.chain.market.runtime.stake import (
     Vote,
     epoch_of,
 )
-from infra.chain.source import AccountWrite, SlotCompleted, SlotTransactions
-from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
+from infra.chain.source import SlotCompleted
 from schemas.solana.addresses import (
     CLOCK,
     STAKE_HISTORY,
@@ -138,63 +135,3 @@ def test_every_block_writes_the_clock_and_every_epoch_the_history_and_rewards():
             if len(epochs) == 1:  # nothing but the reward has happened
                 assert write.lamports == reward.post_lamports == before + reward.lamports
     assert epochs == list(range(epochs[0], epochs[0] + 4))
-
-
-@pytest.mark.slow
-def test_wallets_create_delegate_deactivate_withdraw_and_close():
-    market = Market(KNOBS)
-    done: Counter[tuple[str, bool]] = Counter()
-    names = {0: "initialize", 2: "delegate", 4: "withdraw", 5: "deactivate"}
-    closed = 0
-    accounts: dict[bytes, AccountWrite] = {}
-    for event in market.generate(4 * EPOCH_SLOTS):
-        if not isinstance(event, SlotTransactions):
-            continue
-        for transaction in event.transactions:
-            if STAKE.address not in transaction.accounts:
-                continue
-            message = SubscribeUpdateTransactionInfo.FromString(
-                transaction.info
-            ).transaction.message
-            for instruction in message.instructions:
-                if message.account_keys[instruction.program_id_index] == STAKE.address:
-                    tag = int.from_bytes(instruction.data[:4], "little")
-                    done[names[tag], transaction.failed] += 1
-            for write in transaction.writes:
-                known = accounts.get(write.address)
-                closed += known is not None and not write.lamports
-                if write.owner == STAKE_PROGRAM:
-                    assert len(write.data) == 200
-                    accounts[write.address] = write
-    assert {name for name, failed in done if not failed} == set(names.values())
-    assert done["deactivate", True] > 0
-    assert closed > 3
-    ledger = market.world.ledger
-    history = ledger.natives[STAKE_HISTORY]
-    assert isinstance(history, StakeHistory)
-    epoch = epoch_of(KNOBS.start_slot + 4 * EPOCH_SLOTS)
-    for address, native in ledger.natives.items():
-        if isinstance(native, Stake):
-            effective = native.moved(epoch, history.epochs).effective
-            assert ledger.lamports[address] >= effective + STAKE_RENT_LAMPORTS
-
-
-@pytest.mark.slow
-def test_validators_have_the_stake_that_is_effective():
-    market = Market(KNOBS)
-    for _ in blocks(market, 2 * EPOCH_SLOTS):
-        pass
-    slot = KNOBS.start_slot + 2 * EPOCH_SLOTS
-    found = {each.address: each for each in market.vote_accounts(slot)}
-    natives = market.world.ledger.natives
-    history = natives[STAKE_HISTORY]
-    assert isinstance(history, StakeHistory)
-    votes = {at: each for at, each in natives.items() if isinstance(each, Vote)}
-    expected = Counter(dict.fromkeys(votes, 0))
-    for native in natives.values():
-        if isinstance(native, Stake) and native.voter is not None:
-            expected[native.voter] += native.moved(epoch_of(slot), history.epochs).effective
-    assert {at: each.activated_stake_lamports for at, each in found.items()} == expected
-    assert expected.total() > 0
-    for at, each in found.items():
-        assert each.epoch_credits == votes[at].credits[-5:] != ()

@@ -143,7 +143,7 @@ def market() -> tuple[list[SubscribeUpdateTransactionInfo], list[dict]]:
     knobs = Knobs(seed=4, rate=600, forks=0, failed=0, wallets=150)
     infos = [
         SubscribeUpdateTransactionInfo.FromString(transaction.info)
-        for event in Market(knobs, Truth(sink)).generate(90)
+        for event in Market(knobs, Truth(sink)).generate(60)
         if isinstance(event, SlotTransactions)
         for transaction in event.transactions
         if not transaction.failed
