@@ -3,9 +3,11 @@
 import os
 import re
 from collections import defaultdict
+from functools import cache
 from shutil import which
 from zlib import crc32
 
+import httpx
 import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
@@ -19,6 +21,11 @@ register_profiles()
 
 # Half the CPU of a Java program that lives for a minute is its second compiler's.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
+
+# Every `httpx.get` makes a client, and each client reads all certificates there are, for 30 ms of
+# CPU: a tenth of a test process. private `_transports`: httpx lets no context be shared for all.
+_transport = httpx._transports.default
+_transport.create_ssl_context = cache(_transport.create_ssl_context)
 
 ONE_AT_A_TIME = ("tests/integration/dashboard/", "tests/integration/test_up.py")
 """Files that run one after the other: each starts the whole product, most a browser too."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import cache
+from typing import Any
 
 import httpx
 from fastapi import FastAPI
@@ -13,6 +15,12 @@ from api.access.keys import Record, new, parse
 from api.app import create_app
 from infra.settings import Settings
 from schemas.plans import ENTERPRISE
+
+
+@cache
+def document() -> dict[str, Any]:
+    """Return the document of the API, generated once a process: that takes a second of CPU."""
+    return create_app(Settings(_env_file=None)).openapi()
 
 
 async def new_key(settings: Settings, plan: str = ENTERPRISE.name) -> str:

@@ -9,13 +9,13 @@ from uuid import uuid4
 
 import pytest
 
-from api.app import create_app
 from schemas.proto.tape_pb2 import FundingPayment, PerpChange, PerpGap
 from schemas.redis_keys import tag_of_wallets, wallet_tag
 from schemas.rows import FUNDING_PAYMENTS, GAPS, PERP_CHANGES, PERP_GAPS, PERP_HISTORIES, SLOTS
 from schemas.solana.base58 import encode
 from schemas.tape_rows import funding_row, perp_change_row, perp_gap_row
 from schemas.topics import SETTLED_BY_WALLET
+from tests.support.api import in_process
 from tests.support.api.asking import validator
 
 DAY_MS = 86_400_000
@@ -45,9 +45,9 @@ def settled(store):
 
 
 @pytest.fixture(scope="module")
-def document(store):
+def document():
     """The OpenAPI document; made before anything is asked, as that takes a second."""
-    return create_app(store.settings).openapi()
+    return in_process.document()
 
 
 def settle(store: Any, slot: int = NOW_SLOT, time_ms: int = NOW_MS) -> None:

@@ -45,7 +45,7 @@ from schemas.topics import SETTLED_BY_WALLET
 from tests.integration.api.positions.test_native_stake import SINCE, SLOT, TIME_MS, Chain
 from tests.support.api.accounts_lane import token_data
 from tests.support.api.asking import validator
-from tests.support.api.in_process import asked, new_key
+from tests.support.api.in_process import asked, document, new_key
 
 LENDER, POOLS = b"l" * 32, b"o" * 32
 COIN, NFT = b"c" * 32, b"n" * 32
@@ -165,8 +165,8 @@ Ask = Callable[..., Any]
 
 @pytest.fixture
 async def client(settings: Settings) -> AsyncIterator[tuple[httpx.AsyncClient, Any]]:
-    async with asked(settings, await new_key(settings, FREE.name)) as (made, app):
-        yield made, app.openapi()
+    async with asked(settings, await new_key(settings, FREE.name)) as (made, _):
+        yield made, document()
 
 
 @pytest.fixture

@@ -39,7 +39,7 @@ from schemas.solana.addresses import text
 from schemas.stake_rewards import EpochReward, StakeRewards, pack_rewards
 from schemas.topics import SETTLED_BY_MINT
 from tests.support.api.asking import validator
-from tests.support.api.in_process import asked, new_key
+from tests.support.api.in_process import asked, document, new_key
 from tests.support.stake import RESERVE, VOTE, clock_data, history_data, stake_data
 
 SOL = 10**9
@@ -130,8 +130,8 @@ class Asking:
 
 @pytest.fixture
 async def ask(settings: Settings) -> AsyncIterator[Asking]:
-    async with asked(settings, await new_key(settings, FREE.name)) as (client, app):
-        yield Asking(client, app.openapi())
+    async with asked(settings, await new_key(settings, FREE.name)) as (client, _):
+        yield Asking(client, document())
 
 
 async def test_a_wallet_with_stake(chain: Chain, ask: Asking) -> None:
