@@ -23,7 +23,8 @@ register_profiles()
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
 
 # Every `httpx.get` makes a client, and each client reads all certificates there are, for 30 ms of
-# CPU: a tenth of a test process. private `_transports`: httpx lets no context be shared for all.
+# CPU: a tenth of a test process.
+# private `_transports`: httpx has no other way to share a context.
 _transport = httpx._transports.default
 _transport.create_ssl_context = cache(_transport.create_ssl_context)
 

@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
@@ -18,17 +19,35 @@ ANSWERS_S = 1500.0  # of a program of a package, to hundreds of questions, on a 
 def installed(request: pytest.FixtureRequest, name: str, source: Path, package: str) -> Path:
     """Return a folder with the files of `source`, whose package.json names the package to install.
 
-    `name` is that of the folder in pytest's cache.
+    `name` is that of the folder in pytest's cache. Folders that want the same share what is
+    installed.
     """
     if shutil.which("npm") is None or shutil.which("node") is None:
         missing("Node.js and npm are not installed")
-    folder = Path(request.config.cache.mkdir(name))  # type: ignore[union-attr]
-    with (folder / ".lock").open("w") as lock:
+    cache = request.config.cache
+    assert cache is not None
+    folder = Path(cache.mkdir(name))
+    wanted = json.loads((source / "package.json").read_text())
+    asked = json.dumps([wanted["dependencies"], wanted.get("overrides")], sort_keys=True)
+    shared = Path(cache.mkdir(f"npm-{crc32(asked.encode()):08x}"))
+    with (shared / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # another worker may be at it
         for file in source.iterdir():
             shutil.copy(file, folder)
-        _install(folder, package)
+        shutil.copy(source / "package.json", shared)
+        _install(shared, package)
+        _link(folder / "node_modules", shared / "node_modules")
     return folder
+
+
+def _link(at: Path, to: Path) -> None:
+    if at.is_symlink() and at.readlink() == to:
+        return
+    if at.is_symlink():
+        at.unlink()
+    elif at.exists():  # as it was before folders shared them
+        shutil.rmtree(at)
+    at.symlink_to(to)
 
 
 def _install(folder: Path, package: str) -> None:
