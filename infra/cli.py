@@ -6,9 +6,12 @@ pyproject.toml, so that packages above `infra` can offer commands without `infra
 
 from __future__ import annotations
 
+import ast
 import gc
 import sys
 from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
+from pathlib import Path
 
 import click
 
@@ -19,7 +22,10 @@ from infra.settings import SettingsError
 
 
 class EntryPointGroup(click.Group):
-    """A click group whose commands are loaded from an entry point group when they are named."""
+    """A click group whose commands are loaded from an entry point group when they are named.
+
+    Their list takes what it says from their sources: to import them all takes a second.
+    """
 
     def __init__(self, group: str, **attributes: object) -> None:
         super().__init__(**attributes)  # type: ignore[arg-type]
@@ -39,6 +45,32 @@ class EntryPointGroup(click.Group):
             assert isinstance(command, click.Command), f"{point.value} is no click command"
             return command
         return super().get_command(ctx, cmd_name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands."""
+        points = self._points()
+        listed = {
+            name: click.Command(name, help=_docstring(points[name]))
+            if name in points
+            else super(EntryPointGroup, self).get_command(ctx, name)
+            for name in self.list_commands(ctx)
+        }
+        room = formatter.width - 6 - max(map(len, listed))
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [(name, each.get_short_help_str(room)) for name, each in listed.items() if each]
+            )
+
+
+def _docstring(point: EntryPoint) -> str | None:
+    """Return the docstring of what an entry point names, without importing its module."""
+    spec = find_spec(point.module)
+    assert spec is not None, f"{point.module} is not there"
+    assert spec.origin is not None, f"{point.module} has no source"
+    for node in ast.parse(Path(spec.origin).read_bytes()).body:
+        if isinstance(node, ast.FunctionDef) and node.name == point.attr:
+            return ast.get_docstring(node)
+    return None
 
 
 def _loaded(point: EntryPoint) -> object:

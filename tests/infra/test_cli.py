@@ -6,8 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
+from infra.cli import cli
 from infra.local import running
 
 pytestmark = pytest.mark.processes
@@ -29,6 +31,16 @@ def test_help_lists_every_command(tmp_path):
     assert answer.returncode == 0
     for command in ("up", "doctor", "chain", "record", "ingest", "agents", "decode", "tail"):
         assert f"\n  {command} " in answer.stdout
+
+
+@pytest.mark.parametrize("group", [cli, cli.commands["bench"]], ids=["soltape", "bench"])
+def test_the_list_says_what_commands_say_of_themselves(group):
+    """It reads sources; click, which imports them all, is the judge."""
+    with click.Context(group) as context:
+        listed, imported = context.make_formatter(), context.make_formatter()
+        group.format_commands(context, listed)
+        click.Group.format_commands(group, context, imported)
+    assert listed.getvalue() == imported.getvalue()
 
 
 def test_make_bench_runs_every_bench(tmp_path):
