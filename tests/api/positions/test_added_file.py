@@ -100,8 +100,15 @@ def test_a_slug_is_renamed_and_switched_off(tmp_path: Path) -> None:
         ("p10=-,p10=flash", "PROTOCOLS: slug p10 is claimed twice"),
     ],
 )
-def test_what_cannot_be_served_stops_the_process(tmp_path: Path, changes: str, words: str) -> None:
-    assert last_line(tmp_path, changes).endswith(words)
+def test_what_cannot_be_served_is_refused(changes: str, words: str) -> None:
+    with pytest.raises(registry.Conflict) as raised:
+        registry.served(changes)
+    assert str(raised.value) == words
+
+
+def test_what_cannot_be_served_stops_the_process(tmp_path: Path) -> None:
+    line = last_line(tmp_path, "p99=nothing")
+    assert line.endswith("PROTOCOLS: slug p99: there is no protocol nothing")
 
 
 @pytest.mark.parametrize(

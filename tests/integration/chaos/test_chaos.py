@@ -21,24 +21,14 @@ CHAOS = (sys.executable, "-m", "infra.cli", "chaos")
 
 @pytest.mark.slow
 @pytest.mark.timeout(1_560)
-@pytest.mark.parametrize(
-    ("broker", "seed", "workers"),
-    [("embedded", 11, 1), pytest.param("apache", 12, 2, marks=pytest.mark.apache)],
-)
-def test_a_short_run_loses_and_doubles_nothing(broker: str, seed: int, workers: int) -> None:
-    options = ["--seed", str(seed), "--minutes", "0.5", "--rate", "25", "--broker", broker]
-    options += ["--workers", str(workers)]
-    if broker == "apache":  # with the lane of accounts it is more than a small machine runs
-        options += ["--no-accounts", "--no-rebuild"]
+def test_a_short_run_loses_and_doubles_nothing() -> None:
+    options = ["--seed", "11", "--minutes", "0.5", "--rate", "25"]
     run = subprocess.run([*CHAOS, *options], capture_output=True, text=True, timeout=1_500)
     [line] = run.stdout.splitlines()  # and nothing beside it
     report = json.loads(line)
-    if report["failure"].startswith("ApacheUnavailable") and os.environ.get("CI") != "true":
-        pytest.skip(report["failure"])
     assert run.returncode == 0, run.stderr[-4000:] + line
     assert report["differences"] == 0
-    assert report["replay_changed"] == 0
-    assert report["rebuild_changed"] == (0 if broker == "embedded" else None)
+    assert report["replay_changed"] == report["rebuild_changed"] == 0
     assert report["kills"]  # how many depends on how fast the machine recovers
     assert report["swaps"] > 1_000
     assert report["slots"] > 40
@@ -49,29 +39,33 @@ def test_a_short_run_loses_and_doubles_nothing(broker: str, seed: int, workers: 
     assert min(compared[kind] for kind in ("match", "position", "holder")) > 100
     assert compared["perp change"] > 0
     assert compared["funding payment"] > 20
-    if broker == "embedded":
-        assert report["compared"]["account of a wallet"] > 20
-        assert report["compared"]["stake account"] > 20
-        assert not NAMES - {kind for kind, count in report["compared"].items() if count}
-        assert report["not_stored"]["wallet that nobody asked for"] > 20
-        # Of demo wallets, by the chain's accounts and by its ledger.
-        assert report["positions"] > 250
-        assert report["compared"]["position in the ledger"] > 12
+    assert compared["account of a wallet"] > 20
+    assert compared["stake account"] > 20
+    assert not NAMES - {kind for kind, count in compared.items() if count}
+    assert report["not_stored"]["wallet that nobody asked for"] > 20
+    # Of demo wallets, by the chain's accounts and by its ledger.
+    assert report["positions"] > 250
+    assert compared["position in the ledger"] > 12
     assert not report["folder"]
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1_260)
-def test_what_stores_lost_is_rebuilt_to_the_same() -> None:
-    faults = ("redis-lost", "bad-value", "clickhouse-lost")
+@pytest.mark.apache
+@pytest.mark.timeout(1_560)
+def test_what_stores_lost_is_rebuilt_to_the_same_on_apache_kafka_that_is_killed() -> None:
+    """Two workers a group, a cluster of Redis, and no accounts: CI runs no more at once."""
+    faults = ("redis-lost", "bad-value", "clickhouse-lost", "kafka", "pnl")
     options = ["--seed", "13", "--minutes", "0.2", "--rate", "25", "--redis", "cluster"]
+    options += ["--broker", "apache", "--workers", "2"]
     options += ["--log-lost", "--no-replay", "--no-rebuild", "--no-accounts"]
     for fault in faults:
         options += ["--kill", fault]
-    run = subprocess.run([*CHAOS, *options], capture_output=True, text=True, timeout=1_200)
+    run = subprocess.run([*CHAOS, *options], capture_output=True, text=True, timeout=1_500)
     report = json.loads(run.stdout)
+    if report["failure"].startswith("ApacheUnavailable") and os.environ.get("CI") != "true":
+        pytest.skip(report["failure"])
     assert run.returncode == 0, run.stderr[-4000:] + run.stdout
-    assert report["kills"].keys() == {*faults}
+    assert report["kills"].keys() >= {*faults}
     assert report["differences"] == report["gap_slots"] == 0
     # What rests on a hole in a group's log is excused, and its gap is compared.
     assert report["log_lost"]
