@@ -288,7 +288,11 @@ class LotMatch(TypedDict):
 
     kind: Annotated[
         Literal["sale", "transfer", "burn"],
-        about("sold; sent away, which is no gain; burned, which is a sale for nothing", "sale"),
+        about(
+            "sold; sent away, or burned by a program (a stake pool's token for a stake account), "
+            "which is no gain; burned by the wallet itself, which is a sale for nothing",
+            "sale",
+        ),
     ]
     signature: Annotated[str, about("transaction that did it")]
     slot: Annotated[int, about("slot of that transaction", 341_200_100)]

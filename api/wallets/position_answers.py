@@ -215,7 +215,10 @@ class Moved(Unmatched):
         str, about("sent away beside trades, in such transactions; takes its cost along", "0")
     ]
     sent: Annotated[float | None, about(IN_WHOLE, 0.0)]
-    burned_raw: Annotated[str, about("burned: sold for nothing", "0")]
+    burned_raw: Annotated[
+        str,
+        about("burned by the wallet itself: sold for nothing; what a program burns is sent", "0"),
+    ]
     burned: Annotated[float | None, about(IN_WHOLE, 0.0)]
 
 

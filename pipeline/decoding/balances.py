@@ -13,8 +13,11 @@ swaps (`wallet_amount_raw`, `wallet_quote_amount_raw`) and burns are taken off:
 
 So it is exact whatever the route: a swap whose wallet does not own the accounts that moved is
 the wallet sending, and the owner receiving, what was swapped; a Token-2022 fee is no one's; an
-account opened or closed begins or ends with nothing. Tokens that a venue itself burns out of
-the seller's account are sold.
+account opened or closed begins or ends with nothing.
+
+Burned is what a wallet's own instruction burns. What a program burns it may give something for, be
+it a stake account, a share of a pool or tokens on another chain: that is sent, or sold where it is
+part of a swap.
 """
 
 from __future__ import annotations
@@ -88,7 +91,7 @@ def changes(
     for event in events:
         if isinstance(event, Swap):
             _take_off(event, moved)
-    burned = _burned(tx, legs, vaults)
+    burned = _burned(tx, vaults)
     if burned or any(moved.values()):
         return balances, *_movements(tx, events, moved, burned)
     return balances, [], []
@@ -180,22 +183,20 @@ def _is_wallet(tx: Transaction, index: int, lamports_before: int) -> bool:
     return True
 
 
-def _burned(tx: Transaction, legs: Legs, vaults: set[int]) -> dict[Holding, int]:
-    """Sum what was burnt out of wallets' accounts, but for what a leg burnt of its source."""
+def _burned(tx: Transaction, vaults: set[int]) -> dict[Holding, int]:
+    """Sum what outer instructions burn out of wallets' accounts."""
     burned: defaultdict[Holding, int] = defaultdict(int)
-    positions = [at for at, data in enumerate(tx.data) if data[:1] in _BURN]
-    if not positions:
-        return burned
-    spans = [(leg.source, start, tx.subtree_end(start)) for start, leg in legs]
-    for position in positions:
-        if tx.program(position) not in _TOKEN_PROGRAMS:
+    for position, data in enumerate(tx.data):
+        if (
+            data[:1] not in _BURN
+            or tx.heights[position] != 1
+            or tx.program(position) not in _TOKEN_PROGRAMS
+        ):
             continue
         source = tx.accounts[position][SOURCE]
         holding = tx.holding(source, position)
-        if holding is None or source in vaults or holding[1] in MONEY:
-            continue
-        if not any(of == source and start < position < end for of, start, end in spans):
-            burned[holding] += u64(tx.data[position], 1)
+        if holding is not None and source not in vaults and holding[1] not in MONEY:
+            burned[holding] += u64(data, 1)
     return burned
 
 

@@ -27,6 +27,8 @@ CPMM = "CPMMoo8L3F4NbTegBCKVNunggL7H1ZpdTHKxQB5qKP1C"
 SWAP = bytes.fromhex("8fbe5adac41e33de")
 JUPITER = "JUP6LkbZbjS1jKKwapdHNy74zcZ3tLUZoi5QNyVTaV4"
 ROUTE = bytes.fromhex("e517cb977ae3ad2a")
+STAKE_POOL = "SPoo1Ku8WFXoNDMHPsrGSTSG1Y47rzgn41SLUNakuHy"
+STAKE_PROGRAM = "Stake11111111111111111111111111111111111111"
 Holding = tuple[str, str]  # owner, mint
 
 
@@ -136,7 +138,7 @@ def test_a_worthless_mint_that_overflows_hides_nothing_else(tx: Any) -> None:
     issuer = tx.call("a program", "", b"")
     for _ in range(2):
         tx.mint_to(issuer, "junk coin", "junk", 2**64 - 1)
-        tx.burn(issuer, "junk coin", "junk", "trader", 2**64 - 1)
+        tx.burn(None, "junk coin", "junk", "issuer", 2**64 - 1)
     decoded = decode_update(tx.info(), 1, 2)
     coin = builder.address("coin")
     assert moved(decoded) == {
@@ -153,22 +155,36 @@ def test_a_worthless_mint_that_overflows_hides_nothing_else(tx: Any) -> None:
 
 @pytest.mark.parametrize("how", ["handed over", "opened again", "of another mint"])
 def test_a_burn_is_that_of_the_owner_at_that_time(tx: Any, how: str) -> None:
-    """A program burns what it has, then makes a wallet the owner of the account."""
+    """Somebody burns what they have, then make a wallet the owner of the account."""
     tx.token("given", "coin" if how != "of another mint" else "other coin", "trader", 0)
-    tx.token("given before", "coin", "program", 40)
-    tx.burn(tx.call("a program", "x", b""), "coin", "given before", "program", 40)
+    tx.token("given before", "coin", "giver", 40)
+    tx.burn(None, "coin", "given before", "giver", 40)
     trader = key(builder.address("trader"))
     if how == "handed over":
-        tx.call(builder.TOKEN, "given program", b"\x06\x02\x01" + trader)
+        tx.call(builder.TOKEN, "given giver", b"\x06\x02\x01" + trader)
     else:
         mint = tx.tokens[builder.address("given")].mint
-        tx.call(builder.TOKEN, "given program program", b"\x09")
+        tx.call(builder.TOKEN, "given giver giver", b"\x09")
         tx.call(builder.TOKEN, ["given", mint], b"\x12" + trader)
     info = as_one_account(tx, "given before", "given")
     decoded = decode_update(info, 1, 2)
     assert not decoded.undecoded
-    coin, program = builder.address("coin"), builder.address("program")
-    assert moved(decoded) == {(program, coin): (0, 0, 40)}
+    coin, giver = builder.address("coin"), builder.address("giver")
+    assert moved(decoded) == {(giver, coin): (0, 0, 40)}
+
+
+@pytest.mark.parametrize("heights", [True, False])
+def test_what_a_program_burns_is_sent_to_it(tx: Any, heights: bool) -> None:
+    """A stake pool gives a stake account for its token: that is no sale for nothing."""
+    tx.token("manager", "coin", "manager")
+    pool = tx.call(STAKE_POOL, "stake-pool x x stake coins manager", bytes([10]) + bytes(8))
+    tx.call(STAKE_PROGRAM, "stake new-stake", b"\x03" + bytes(11), under=pool)
+    tx.burn(pool, "coin", "coins", "trader", 25)
+    tx.transfer(pool, "coins", "manager", "trader", 1)
+    decoded = decode_update(tx.info(heights=heights), 1, 2)
+    coin, trader, manager = map(builder.address, ("coin", "trader", "manager"))
+    assert (decoded.events, decoded.undecoded) == ([], [])
+    assert moved(decoded) == {(trader, coin): (0, 26, 0), (manager, coin): (1, 0, 0)}
 
 
 def test_burns_within_a_swap_cost_the_same_however_many_there_are(
@@ -471,7 +487,8 @@ def test_swaps_and_movements_explain_the_recorded_mainnet(corpus: dict[str, Any]
             seen["vault"] += each.is_vault
         seen["movement"] += len(decoded.movements)
         seen["burn"] += sum(each.burned_raw > 0 for each in decoded.movements)
-    assert min(seen[kind] for kind in ("native", "Token-2022", "vault", "movement", "burn")) > 5
+    assert min(seen[kind] for kind in ("native", "Token-2022", "vault", "movement")) > 5
+    assert seen["burn"] == 2  # by their owners; programs burn more
 
 
 @pytest.fixture(scope="module")

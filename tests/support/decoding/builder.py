@@ -158,7 +158,9 @@ class TransactionBuilder:
         data = b"\x07" + amount_raw.to_bytes(8, "little")
         return self.call(token.program, [mint, account, "mint authority"], data, under=under)
 
-    def burn(self, under: Call, mint: str, account: str, authority: str, amount_raw: int) -> Call:
+    def burn(
+        self, under: Call | None, mint: str, account: str, authority: str, amount_raw: int
+    ) -> Call:
         """Burn tokens."""
         token = self.tokens[address(account)]
         token.post_raw -= amount_raw

@@ -35,8 +35,8 @@ def flow(tx: Execution, accounts: Iterable[bytes]) -> dict[str, Any]:
     `seen`: it names a program of a venue. `tokens`: account, owner, mint, decimals, raw amounts
     before and after (None: not there), and the pool whose vault it is; those that kept their
     amount as well. `sol`: lamports before and after of the other accounts, if they changed, and
-    the pool that keeps its SOL so. `burned`: account, owner, mint, raw amount. `token_2022`: the
-    mints among them that are. `signers`: fee payer first.
+    the pool that keeps its SOL so. `burned`: account, owner, mint, raw amount, of what outer
+    instructions burned. `token_2022`: the mints among them that are. `signers`: fee payer first.
     """
     ledger, before = tx.ledger, tx.changes
     vaults = ledger.vaults

@@ -311,7 +311,8 @@ def burn(tx: Execution, source: bytes, mint: Mint, authority: bytes, amount_raw:
     account.amount_raw -= amount_raw
     mint.supply_raw -= amount_raw
     tx.changes.contents.add(mint.address)
-    tx.burns.append((account, amount_raw))
+    if tx.height == 1:
+        tx.burns.append((account, amount_raw))
     tx.changes.undo.append(lambda: _change_supply(mint, amount_raw))
     tx.leave(4_700 if mint.program is TOKEN else 1_295)
 

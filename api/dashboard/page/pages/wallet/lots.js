@@ -16,7 +16,7 @@ const MOST = 2_000; // matches on the page
 const KINDS = {
   sale: "Sale",
   transfer: "Sent away: no gain",
-  burn: "Burned: sold for nothing",
+  burn: "Burned by the wallet: sold for nothing",
 };
 
 /** Make the card of a position's lots: `{element, choose(mint), stop()}`; hidden until chosen. */
