@@ -3,7 +3,8 @@
 A deposit mints, a withdrawal burns; the SOL is lamports, or wrapped where a router wraps it.
 Sanctum's router calls a stake pool, and Sanctum's Infinity swaps one pool's token for another's.
 Deposits and withdrawals of stake accounts move no SOL that a balance shows, and delayed ones pay
-later: neither is a swap. Sources: spl-stake-pool program/src/instruction.rs, marinade's IDL, and
+later: neither is a swap. Nor is SOL for a share of Marinade's liquidity, which is paid back in two
+tokens. Sources: spl-stake-pool program/src/instruction.rs, marinade's IDL, and
 mainnet transactions for Sanctum's router.
 """
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from pipeline.decoding.contract import Instruction, Leg, Venue
+from pipeline.decoding.contract import Instruction, Leg, Venue, named
 from pipeline.decoding.flows import exchange
 from schemas.solana.addresses import key
 
@@ -47,7 +48,39 @@ VENUES: Final = (
         "SPMBzsVUuoHA4Jm6KunbsotaahvVikZs1JyTW6iJvbn",
         pool=STAKE_POOL,
     ),
-    _venue("marinade", "MarBmsSgKXdrN1egZf5sqe1TMai9K1rChYNDJgjq7aD", pool=MARINADE_STATE),
+    Venue(
+        dex="marinade",
+        programs=("MarBmsSgKXdrN1egZf5sqe1TMai9K1rChYNDJgjq7aD",),
+        handlers=dict.fromkeys(named("deposit", "liquid_unstake"), _convert(MARINADE_STATE)),
+        ignored=named(
+            "add_liquidity",
+            "add_validator",
+            "change_authority",
+            "claim",
+            "config_lp",
+            "config_marinade",
+            "config_validator_system",
+            "deactivate_stake",
+            "deposit_stake_account",
+            "emergency_unstake",
+            "initialize",
+            "merge_stakes",
+            "order_unstake",
+            "partial_unstake",
+            "pause",
+            "realloc_stake_list",
+            "realloc_validator_list",
+            "redelegate",
+            "remove_liquidity",
+            "remove_validator",
+            "resume",
+            "set_validator_score",
+            "stake_reserve",
+            "update_active",
+            "update_deactivated",
+            "withdraw_stake_account",
+        ),
+    ),
     _venue("sanctum-router", SANCTUM_ROUTER),
     _venue("sanctum-infinity", "5ocnV1qiCgaQR8Jb8xWnVbApfaygJ8tNoZfgPwsgx9kx"),
 )

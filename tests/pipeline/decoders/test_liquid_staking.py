@@ -14,6 +14,8 @@ STAKE_POOL = "SPoo1Ku8WFXoNDMHPsrGSTSG1Y47rzgn41SLUNakuHy"
 MARINADE = "MarBmsSgKXdrN1egZf5sqe1TMai9K1rChYNDJgjq7aD"
 SANCTUM_ROUTER = "stkitrT1Uoy18Dk1fTrgPw8W6MVzoCfYoAFT4MLsmhq"
 TITAN = "T1TANpTeScyeqVzzgNViGDNrkQ6qHz9KrSBS4aNXvGT"
+LIQUID_UNSTAKE = bytes.fromhex("1e1e77f0bfe30c10")
+ADD_LIQUIDITY = bytes.fromhex("b59d59438fb63448")
 STAKE_PROGRAM = "Stake11111111111111111111111111111111111111"
 
 
@@ -42,7 +44,8 @@ def test_marinade_pays_sol_for_its_token_at_once() -> None:
     tx.token("msol", "msol mint", "trader", 900)
     tx.token("leg", "msol mint", "liquidity", 10**6)
     tx.token("treasury", "msol mint", "treasury owner")
-    call = tx.call(MARINADE, "state mint leg-sol leg treasury msol trader", b"liquidun" + bytes(8))
+    data = LIQUID_UNSTAKE + bytes(8)
+    call = tx.call(MARINADE, "state mint leg-sol leg treasury msol trader", data)
     tx.transfer(call, "msol", "leg", "trader", 490)
     tx.transfer(call, "msol", "treasury", "trader", 10)
     tx.send(call, "leg-sol", "trader", 600)
@@ -50,6 +53,17 @@ def test_marinade_pays_sol_for_its_token_at_once() -> None:
     assert (swap.dex, swap.pool, swap.side) == ("marinade", address("state"), Side.SELL)
     assert (swap.wallet_amount_raw, swap.wallet_quote_amount_raw) == (500, 600)
     assert swap.amount_raw == 490
+
+
+def test_sol_for_a_share_of_marinades_liquidity_is_no_swap() -> None:
+    """It is paid back in SOL and in Marinade's token."""
+    tx = builder.TransactionBuilder("trader")
+    tx.token("lp", "lp mint", "trader")
+    accounts = "state lp-mint authority leg leg-sol trader lp"
+    call = tx.call(MARINADE, accounts, ADD_LIQUIDITY + bytes(8))
+    tx.send(call, "trader", "leg-sol", 1_000)
+    tx.mint_to(call, "lp mint", "lp", 900)
+    assert swaps_of(tx) == []
 
 
 def test_a_deposited_stake_account_is_no_swap() -> None:
