@@ -1,7 +1,8 @@
 """OpenBook v2: an order book; a taker's order settles at once, by its two token transfers.
 
 An order placed on an open-orders account trades on deposited funds: the program logs what the
-taker paid and received, not in which mints. The vault it deposits into has one, and the market's
+taker paid and received, not in which mints, and as the taker that account: the swap is the
+signer's, who owns it or acts for who does. The vault it deposits into has one, and the market's
 other vault the other, where the transaction settles, too; else it is malformed. Not decoded, and
 counted as unknown: several orders in one instruction, pegged ones. Fills of resting orders are no
 swaps of their makers. Source: openbook-v2 idl/openbook_v2.json. Fees are in the quote's transfer.
@@ -18,7 +19,7 @@ DEX: Final = "openbook-v2"
 PROGRAM: Final = "opnb2LAfJYbRMAHHvqjCwQxanZn7ReEHp1k81EohpZb"
 
 SIGNER, MARKET, MARKET_BASE_VAULT, MARKET_QUOTE_VAULT = 0, 2, 6, 7
-ORDER_MARKET, ORDER_MARKET_VAULT = 4, 8  # of place_order
+ORDER_SIGNER, ORDER_MARKET, ORDER_MARKET_VAULT = 0, 4, 8  # of place_order
 
 TOTAL_ORDER_FILL: Final = bytes.fromhex("08eb303aae4c9c69")
 
@@ -36,7 +37,8 @@ def _place_order(ix: Instruction) -> Leg | None:
     if body is None:
         return None  # the order met no other
     event = Reader(body, 8)
-    is_bid, taker = event.u8() == 0, event.pubkey()
+    is_bid = event.u8() == 0
+    event.skip(32)  # the open-orders account
     paid_raw, received_raw = event.u64(), event.u64()
     if not paid_raw or not received_raw:
         return None
@@ -49,7 +51,7 @@ def _place_order(ix: Instruction) -> Leg | None:
         if account.owner == vault.owner and account.mint != vault.mint
     }
     if len(other) != 1:
-        raise Malformed(f"{taker} received {received_raw} of a mint that nothing names")
+        raise Malformed(f"{received_raw} received of a mint that nothing names")
     (received_mint,) = other
     return Leg(
         pool=ix.address(ORDER_MARKET),
@@ -57,7 +59,7 @@ def _place_order(ix: Instruction) -> Leg | None:
         output_mint=received_mint,
         input_raw=paid_raw,
         output_raw=received_raw,
-        owner=taker,
+        owner=ix.address(ORDER_SIGNER),
         second_mint=vault.mint if is_bid else received_mint,
     )
 

@@ -176,7 +176,7 @@ def test_openbook_order_on_an_open_orders_account(quote: str, bids: bool, settle
 
     Of two mints that are no money, a bid (side 0) pays the market's quote.
     """
-    tx = builder.TransactionBuilder("trader")
+    tx = builder.TransactionBuilder("payer", "trader")
     paid, received = (quote, "token") if bids else ("token", quote)
     tx.token("user", paid, "trader", 900)
     tx.token("vault", paid, "market authority", 900)
@@ -184,8 +184,8 @@ def test_openbook_order_on_an_open_orders_account(quote: str, bids: bool, settle
         tx.token("other vault", received, "market authority", 900)
     names = "trader orders x user pool bids asks heap vault x x tokens"
     call = tx.call(OPENBOOK_V2, names, bytes.fromhex("33c29baf6d82606a") + bytes(40))
-    taker = key(builder.address("taker"))
-    body = bytes([not bids]) + taker + pack("<QQQ", 500, 30, 1)
+    orders = key(builder.address("orders"))  # the program names it as the taker
+    body = bytes([not bids]) + orders + pack("<QQQ", 500, 30, 1)
     tx.log_event(call, bytes.fromhex("08eb303aae4c9c69") + body)
     decoded = decode_update(tx.info(), 1, 2)
     if not settles:
@@ -194,7 +194,7 @@ def test_openbook_order_on_an_open_orders_account(quote: str, bids: bool, settle
         return
     (swap,) = decoded.events
     assert isinstance(swap, Swap)
-    assert (swap.wallet, swap.pool) == (builder.address("taker"), builder.address("pool"))
+    assert (swap.wallet, swap.pool) == (builder.address("trader"), builder.address("pool"))
     assert swap.side is (Side.BUY if bids else Side.SELL)
     assert (swap.mint, swap.quote_mint) == (builder.address("token"), builder.address(quote))
     traded = (30, 500) if bids else (500, 30)
