@@ -3,15 +3,23 @@
 A market may first draw on its makers' global vaults: those transfers are not the trader's. A
 batch update trades on funds deposited earlier, and moves no token: the market logs each fill with
 taker, mints and amounts. The decimals of the mints are not in the log: where the transaction's
-balances do not have them either, it is malformed. Fills of the maker's resting order are no swaps
-of the maker. Source: CKS-Systems/manifest programs/manifest/src/program/instruction.rs, logs.rs.
+balances do not have them either, it is malformed, as is one whose log was cut off. Fills of the
+maker's resting order are no swaps of the maker. Source: CKS-Systems/manifest
+programs/manifest/src/program/instruction.rs, logs.rs.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from pipeline.decoding.contract import Handler, Instruction, Leg, Venue, swap_by_vaults
+from pipeline.decoding.contract import (
+    Handler,
+    Instruction,
+    Leg,
+    Malformed,
+    Venue,
+    swap_by_vaults,
+)
 from schemas.solana.borsh import Reader
 
 DEX: Final = "manifest"
@@ -46,6 +54,8 @@ def _swap(*, market: int, owner: int) -> Handler:
 
 def _batch_update(ix: Instruction) -> Leg | None:
     """Read what the orders of a batch took from the book, as one swap."""
+    if fault := ix.log_fault():
+        raise Malformed(f"fills may be missing: {fault}")
     base_raw = quote_raw = 0  # of the taker's funds
     last = None
     for body in ix.log_events():

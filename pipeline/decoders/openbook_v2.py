@@ -3,9 +3,10 @@
 An order placed on an open-orders account trades on deposited funds: the program logs what the
 taker paid and received, not in which mints, and as the taker that account: the swap is the
 signer's, who owns it or acts for who does. The vault it deposits into has one, and the market's
-other vault the other, where the transaction settles, too; else it is malformed. Not decoded, and
-counted as unknown: several orders in one instruction, pegged ones. Fills of resting orders are no
-swaps of their makers. Source: openbook-v2 idl/openbook_v2.json. Fees are in the quote's transfer.
+other vault the other, where the transaction settles, too; else it is malformed, as is one without a
+fill whose log was cut off. Not decoded, and counted as unknown: several orders in one instruction,
+pegged ones. Fills of resting orders are no swaps of their makers. Source: openbook-v2
+idl/openbook_v2.json and its place_order. Fees are in the quote's transfer.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ def _place_take_order(ix: Instruction) -> Leg | None:
 def _place_order(ix: Instruction) -> Leg | None:
     body = ix.event(TOTAL_ORDER_FILL)
     if body is None:
+        if fault := ix.log_fault():
+            raise Malformed(f"a fill may be missing: {fault}")
         return None  # the order met no other
     event = Reader(body, 8)
     is_bid = event.u8() == 0

@@ -6,7 +6,7 @@ from struct import pack
 
 import pytest
 
-from pipeline.decoding.decode import Reason, decode_update
+from pipeline.decoding.decode import Decoded, Reason, decode_update
 from schemas.events import Side, Swap
 from schemas.solana.addresses import key
 from tests.support.decoding import builder, examples
@@ -158,6 +158,37 @@ def test_manifest_batch_without_fills_or_that_comes_out_even() -> None:
     for tx in (batch(), batch(fill_log(3, 5, buys=True), fill_log(3, 5, buys=False))):
         decoded = decode_update(tx.info(), 1, 2)
         assert (decoded.events, decoded.undecoded) == ([], [])
+
+
+def cut(tx: builder.TransactionBuilder, after: str) -> Decoded:
+    """Decode a transaction whose log was cut off after the first line that begins so."""
+    info = tx.info()
+    lines = list(info.meta.log_messages)
+    at = next(at for at, line in enumerate(lines) if line.startswith(after))
+    del info.meta.log_messages[at + 1 :]
+    info.meta.log_messages.append("Log truncated")
+    return decode_update(info, 1, 2)
+
+
+def test_manifest_batch_of_which_the_log_has_a_part() -> None:
+    """Fills behind the cut are not known: those before it are no swap of the batch."""
+    decoded = cut(batch(fill_log(30, 500, buys=True), fill_log(10, 200, buys=True)), "Program data")
+    assert not decoded.events
+    assert [item.reason for item in decoded.undecoded] == [Reason.MALFORMED]
+    (swap,) = cut(batch(fill_log(30, 500, buys=True)), f"Program {MANIFEST} success").events
+    assert isinstance(swap, Swap)
+    assert swap.amount_raw == 30
+
+
+def test_openbook_order_of_which_the_log_lacks_the_fill() -> None:
+    tx = builder.TransactionBuilder("trader")
+    names = "trader orders x user pool bids asks heap vault x x tokens"
+    tx.call(OPENBOOK_V2, names, bytes.fromhex("33c29baf6d82606a") + bytes(40))
+    decoded = cut(tx, f"Program {OPENBOOK_V2} invoke")
+    assert not decoded.events
+    assert [item.reason for item in decoded.undecoded] == [Reason.MALFORMED]
+    decoded = cut(tx, f"Program {OPENBOOK_V2} success")
+    assert (decoded.events, decoded.undecoded) == ([], [])
 
 
 def test_manifest_batch_of_a_mint_whose_decimals_nothing_names() -> None:
