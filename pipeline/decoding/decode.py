@@ -135,14 +135,19 @@ def _read_hops(tx: Transaction, undecoded: list[Undecoded]) -> Iterable[Reading]
         hops = list(unlisted(tx))
     except UNREADABLE:
         return  # an instruction that cannot be: reported where its program is read
-    for position, end, router in hops:
+    readings: list[Reading] = []
+    for position, end, router in reversed(hops):  # what a router within a hop called comes first,
+        if any(position < reading.position < end for reading in readings):
+            continue  # and is the exchange that the hop made
         try:
             leg = hop(tx, position, end, router)
             if leg is not None:
-                yield Reading(position, UNLISTED, (leg,), assemble(tx, position, UNLISTED, (leg,)))
+                events = assemble(tx, position, UNLISTED, (leg,))
+                readings.append(Reading(position, UNLISTED, (leg,), events))
         except UNREADABLE as error:
             detail = f"a route's hop: {error}"
             undecoded.append(_undecoded(tx, position, UNLISTED.dex, Reason.MALFORMED, detail))
+    yield from reversed(readings)
 
 
 def _read_instruction(

@@ -14,6 +14,7 @@ from tests.support.decoding import builder
 from tests.support.decoding.builder import address
 
 JUPITER = "JUP6LkbZbjS1jKKwapdHNy74zcZ3tLUZoi5QNyVTaV4"
+OKX = "proVF4pMXVaYqmy4NjniPh4pqKNfMmsihgd4wdkCX3u"
 ROUTE = bytes.fromhex("e517cb977ae3ad2a")
 SHARED_ROUTE = bytes.fromhex("c1209b3341d69c81")
 USDC = "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"
@@ -225,6 +226,21 @@ def test_what_left_an_account_was_of_the_mint_that_it_had_then(recorded: bool) -
     (swap,) = decode_update(info, 1, 2).events
     assert isinstance(swap, Swap)
     assert {swap.mint, swap.quote_mint} == {address("coin"), address("junk")}
+
+
+@pytest.mark.parametrize("called", ["a new amm", "a notary"])
+def test_a_hop_through_another_router_counts_once(called: str) -> None:
+    """A wrapper's exchange is that of the router it calls, where that calls one that exchanges."""
+    tx = builder.TransactionBuilder("trader")
+    accounts(tx)
+    wrapper = tx.call("a wrapper", "x", b"swap", under=tx.call(OKX, "trader", b"any swap"))
+    inner = tx.call(called, "x", b"call", under=tx.call(JUPITER, "x trader", ROUTE, under=wrapper))
+    pays = inner if called == "a new amm" else wrapper
+    tx.transfer(pays, "dollars", "vault in", "trader", 500)
+    tx.transfer(pays, "vault out", "coins", "vaults", 70)
+    (swap,) = swaps_of(tx)
+    assert swap.program_id == address("a new amm" if called == "a new amm" else "a wrapper")
+    assert (swap.amount_raw, swap.quote_amount_raw, swap.router) == (70, 500, "okx")
 
 
 def test_what_is_no_exchange_is_no_hop() -> None:
