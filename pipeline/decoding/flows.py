@@ -1,7 +1,8 @@
 """What a stretch of instructions moved, and an exchange read from that alone.
 
 For programs that emit no event: whatever they move, they move by instructions of the
-token programs and the System program. Somebody who gave one mint and received another traded.
+token programs, the System program and, out of stake accounts, the Stake program. Somebody who
+gave one mint and received another traded.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pipeline.decoding.contract import Leg
 from pipeline.solana.transaction import DESTINATION, MINTED_TO, OWNER, SOURCE, Transaction
 from schemas.money import WSOL
 from schemas.solana.addresses import (
+    STAKE_PROGRAM,
     SYSTEM_PROGRAM,
     TOKEN_2022_PROGRAM,
     TOKEN_PROGRAM,
@@ -27,7 +29,11 @@ _MINT_TO: Final = frozenset({b"\x07", b"\x0e"})
 _BURN: Final = frozenset({b"\x08", b"\x0f"})
 _TOKEN_PROGRAMS: Final = frozenset({TOKEN_PROGRAM, TOKEN_2022_PROGRAM})
 _TOKEN_2022: Final = text(TOKEN_2022_PROGRAM)
-_SYSTEM_TRANSFER: Final = b"\x02\x00\x00\x00"
+# Instructions that move lamports from their first account to their second.
+_LAMPORTS: Final = {
+    SYSTEM_PROGRAM: b"\x02\x00\x00\x00",  # Transfer
+    STAKE_PROGRAM: b"\x04\x00\x00\x00",  # Withdraw
+}
 
 
 class Flow(NamedTuple):
@@ -55,7 +61,7 @@ def flows(tx: Transaction, start: int, end: int) -> Iterator[Flow]:
                 yield from _token(tx, at, tx.accounts[at][MINTED_TO], u64(data, 1))
             elif data[:1] in _BURN:
                 yield from _token(tx, at, tx.accounts[at][SOURCE], -u64(data, 1))
-        elif program == SYSTEM_PROGRAM and len(data) == 12 and data[:4] == _SYSTEM_TRANSFER:
+        elif len(data) == 12 and data[:4] == _LAMPORTS.get(program):
             lamports = u64(data, 4)
             yield _lamports(tx, at, tx.accounts[at][SOURCE], -lamports)
             yield _lamports(tx, at, tx.accounts[at][DESTINATION], lamports)

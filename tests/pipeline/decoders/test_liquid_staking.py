@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from struct import pack
 from typing import Any
+
+import pytest
 
 from pipeline.decoding.decode import decode_update
 from schemas.events import Side, Swap
@@ -53,6 +56,25 @@ def test_marinade_pays_sol_for_its_token_at_once() -> None:
     assert (swap.dex, swap.pool, swap.side) == ("marinade", address("state"), Side.SELL)
     assert (swap.wallet_amount_raw, swap.wallet_quote_amount_raw) == (500, 600)
     assert swap.amount_raw == 490
+
+
+@pytest.mark.parametrize("tag", [16, 26])
+def test_a_pools_token_is_withdrawn_for_sol_of_its_stake(tag: int) -> None:
+    """The pool's reserve is a stake account: its lamports leave by the Stake program."""
+    tx = builder.TransactionBuilder("trader")
+    tx.token("lst", "pool token", "trader", 900)
+    tx.token("manager", "pool token", "manager")
+    call = tx.call(STAKE_POOL, "stake-pool x trader lst reserve trader", bytes([tag]) + bytes(8))
+    tx.transfer(call, "lst", "manager", "trader", 3)
+    tx.burn(call, "pool token", "lst", "trader", 497)
+    withdraw = pack("<IQ", 4, 600)
+    tx.call(STAKE_PROGRAM, "reserve trader clock history authority", withdraw, under=call)
+    tx.gain("trader", 600)
+    tx.gain("reserve", -600)
+    (swap,) = swaps_of(tx)
+    assert (swap.dex, swap.pool, swap.side) == ("stake-pool", address("stake-pool"), Side.SELL)
+    assert (swap.wallet, swap.quote_mint) == (address("trader"), WSOL)
+    assert (swap.wallet_amount_raw, swap.wallet_quote_amount_raw) == (500, 600)
 
 
 def test_sol_for_a_share_of_marinades_liquidity_is_no_swap() -> None:
