@@ -4,8 +4,10 @@ Amounts are those of the token transfers; BuyEvent and SellEvent, by self-CPI or
 add the fee (in mint A) and the reserves after the trade. Source: carbon's vertigo decoder
 (layouts); no mainnet transaction was at hand.
 
-`create` names no token: name, symbol and URI are known where the same transaction writes
-them. Reserves of mint A are the real ones, without the virtual shift of the curve.
+`create` takes a token that may be of any age: it creates one where the same transaction makes the
+mint, as Vertigo's factories do; name, symbol and URI are known where that writes them, too. A pool
+of an older token is no creation, and a trade in one names no launch platform. Reserves of mint A
+are the real ones, without the virtual shift of the curve.
 """
 
 from __future__ import annotations
@@ -61,8 +63,10 @@ def _reserves_and_fee(body: bytes) -> tuple[int, int, int]:
     return event.u128(), event.u128(), event.u64()
 
 
-def _create(ix: Instruction) -> Created:
+def _create(ix: Instruction) -> Created | None:
     mint = ix.account(CREATE_MINT_B)
+    if not ix.tx.makes_mint(mint):
+        return None
     name, symbol, uri = token_metadata(ix.tx, mint) or ("", "", "")
     return Created(
         mint=ix.address(CREATE_MINT_B),

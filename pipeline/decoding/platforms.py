@@ -12,6 +12,7 @@ from schemas.solana.addresses import key
 
 _WAYS: Final = ("config", "creator", "signer", "partner")
 _FIELDS: Final = {"dex", "default", "flag", "source", *_WAYS}
+_DEFAULTS: Final = (None, False, True, "creation")
 
 
 class LaunchpadsError(Exception):
@@ -28,6 +29,7 @@ class Platforms:
     by_signer: Mapping[tuple[str, str], str]
     by_partner: Mapping[tuple[str, str], str]
     by_dex: Mapping[str, str]
+    by_curve: Mapping[str, str]  # likewise by venue, where all that trades there began there
 
     def of_creation(
         self,
@@ -56,7 +58,7 @@ class Platforms:
 
         Where only a token's creation shows it (creator, signer, partner), it is the venue's own.
         """
-        return self.by_config.get((dex, config)) or self.by_dex.get(dex, "")
+        return self.by_config.get((dex, config)) or self.by_curve.get(dex, "")
 
 
 def _first(table: Mapping[tuple[str, str], str], dex: str, addresses: Iterable[str]) -> str | None:
@@ -72,6 +74,7 @@ def read(document: Mapping[str, Any]) -> Platforms:
     """
     tables: dict[str, dict[tuple[str, str], str]] = {way: {} for way in _WAYS}
     by_dex: dict[str, str] = {}
+    by_curve: dict[str, str] = {}
     for slug, entry in document.items():
         if not isinstance(entry, Mapping):
             raise LaunchpadsError(f"{slug} = {entry!r}: a platform is a table, [{slug}]")
@@ -80,15 +83,20 @@ def read(document: Mapping[str, Any]) -> Platforms:
         dex = entry.get("dex")
         if not isinstance(dex, str) or not dex:
             raise LaunchpadsError(f"[{slug}]: needs dex, the venue its tokens start on")
-        if entry.get("default") and by_dex.setdefault(dex, slug) != slug:
+        default = entry.get("default")
+        if default not in _DEFAULTS:
+            raise LaunchpadsError(f'[{slug}]: default is true or "creation", got {default!r}')
+        if default and by_dex.setdefault(dex, slug) != slug:
             raise LaunchpadsError(f"[{slug}] and [{by_dex[dex]}] are both the default of {dex}")
+        if default is True:
+            by_curve[dex] = slug
         for way, table in tables.items():
             addresses = entry.get(way, [])
             if not isinstance(addresses, list):
                 raise LaunchpadsError(f"[{slug}] {way}: needs a list of addresses")
             for address in addresses:
                 _claim(table, slug, way, dex, address)
-        if not entry.get("default") and not any(entry.get(way) for way in (*_WAYS, "flag")):
+        if not default and not any(entry.get(way) for way in (*_WAYS, "flag")):
             raise LaunchpadsError(f"[{slug}]: nothing recognises it: needs one of {_WAYS}")
     return Platforms(
         slugs=tuple(document),
@@ -97,6 +105,7 @@ def read(document: Mapping[str, Any]) -> Platforms:
         by_signer=tables["signer"],
         by_partner=tables["partner"],
         by_dex=by_dex,
+        by_curve=by_curve,
     )
 
 

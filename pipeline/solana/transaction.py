@@ -47,6 +47,7 @@ _BATCH: Final = b"\xff"
 _TRANSFER: Final = 3
 _INITIALIZE_ACCOUNT: Final = 1
 _TRANSFER_CHECKED: Final = 12
+_INITIALIZE_MINT: Final = (b"\x00", b"\x14")  # InitializeMint, InitializeMint2
 _MINT_TO: Final = (b"\x07", b"\x0e")  # MintTo, MintToChecked
 _BURN: Final = (b"\x08", b"\x0f")  # Burn, BurnChecked
 _SUPPLY: Final = frozenset(_MINT_TO + _BURN)
@@ -412,6 +413,15 @@ class Transaction:
             if self.data[at][:1] in _MINT_TO
             and self.program(at) in _TOKEN_PROGRAMS
             and self.accounts[at][MINTED] == mint
+        )
+
+    def makes_mint(self, mint: int) -> bool:
+        """Return whether the transaction makes a mint (an index into `keys`)."""
+        return any(
+            data[:1] in _INITIALIZE_MINT
+            and self.accounts[at][:1] == bytes([mint])
+            and self.program(at) in _TOKEN_PROGRAMS
+            for at, data in enumerate(self.data)
         )
 
     def transfer(self, position: int) -> Transfer | None:

@@ -53,12 +53,19 @@ def test_a_platform_is_added_without_code(way: str) -> None:
     assert platforms.of_trade("pump-swap", "") == ""
 
 
+def test_a_trade_names_no_platform_where_tokens_of_others_trade() -> None:
+    platforms = read({"my-platform": {"dex": "vertigo", "default": "creation"}})
+    assert platforms.of_creation("vertigo", "", "", []) == "my-platform"
+    assert platforms.of_trade("vertigo", "") == ""
+
+
 @pytest.mark.parametrize(
     ("document", "says"),
     [
         ("a = 1", "a platform is a table"),
         ("[a]\ndefault = true", "[a]: needs dex"),
         ("[a]\ndex = 'x'", "[a]: nothing recognises it"),
+        ("[a]\ndex = 'x'\ndefault = 'trade'", "[a]: default is true or \"creation\", got 'trade'"),
         ("[a]\ndex = 'x'\ncolour = 'red'", "[a]: does not take colour"),
         ("[a]\ndex = 'x'\nconfig = ['abc']", "[a] config: abc: "),
         ("[a]\ndex = 'x'\nconfig = 'abc'", "[a] config: needs a list"),
