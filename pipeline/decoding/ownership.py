@@ -1,11 +1,14 @@
 """Whose swaps are that another account signed for.
 
-A listed keeper's program names the order's owner. Where an unlisted one trades for an account of
-its own or of a user, balances show it: who signed only passed tokens on, and one other account gave
-what was paid and got what came out. Both must be so: nothing leaves a wallet that did not sign but
-by a program it trusts, or by the issuer of a Token-2022 mint, which does not count; while anyone
-can send tokens to a wallet, through a pool of their own and at any price, and must not put trades
-into its books by that. There the trade stays with who signed, and what comes out of it is received.
+A listed keeper's program names the order's owner. Anybody may fill some orders, and swap whatever
+else meanwhile: what gave more than the keeper took for the order is not the order's.
+
+Where an unlisted one trades for an account of its own or of a user, balances show it: who signed
+only passed tokens on, and one other account gave what was paid and got what came out. Both must be
+so: nothing leaves a wallet that did not sign but by a program it trusts, or by the issuer of a
+Token-2022 mint, which does not count; while anyone can send tokens to a wallet, through a pool of
+their own and at any price, and must not put trades into its books by that. There the trade stays
+with who signed, and what comes out of it is received.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from pipeline.decoding.assemble import gave
 from pipeline.decoding.contract import Filled, Leg
+from pipeline.decoding.flows import Flow, flows
 from pipeline.solana.transaction import Transaction
 from schemas.events import Event, Side, Swap
 from schemas.money import WSOL
@@ -24,7 +28,10 @@ Legs = Sequence[tuple[int, Leg]]  # with the position of the instruction that is
 
 
 def fill(tx: Transaction, position: int, filled: Filled, events: Iterable[Event]) -> None:
-    """Give a filled order's swaps to its owner, and make them add up to what that received."""
+    """Give a filled order's swaps to its owner, and make them add up to what that received.
+
+    Raises one of contract.UNREADABLE.
+    """
     end = tx.subtree_end(position)
     swaps = [
         event
@@ -33,9 +40,27 @@ def fill(tx: Transaction, position: int, filled: Filled, events: Iterable[Event]
         and filled.begin <= event.event_index < end
         and event.wallet in (filled.keeper, filled.owner)
     ]
+    if not _is_of_order(tx, position, filled, swaps):
+        return
     _give(swaps, filled.owner, filled.keeper)
     if filled.received_raw is not None:
         _reduce(swaps, filled.output_mint, filled.received_raw)
+
+
+def _is_of_order(tx: Transaction, position: int, filled: Filled, swaps: Sequence[Swap]) -> bool:
+    """Return whether swaps gave one mint alone, and no more of it than was taken for the order."""
+    given = [(mint, -raw) for mint, raw in _net(swaps).items() if raw < 0]
+    if len(given) != 1:
+        return False
+    if tx.programs[filled.begin] != tx.programs[position]:
+        return True  # nothing says where the keeper took it
+    ((input_mint, given_raw),) = given
+    taken = flows(tx, filled.begin, tx.subtree_end(filled.begin))
+    return given_raw <= sum(-flow.amount_raw for flow in taken if _left(flow, input_mint))
+
+
+def _left(flow: Flow, mint: str) -> bool:
+    return flow.mint == mint and flow.amount_raw < 0
 
 
 def pass_on(tx: Transaction, legs: Legs, events: Iterable[Event]) -> None:

@@ -210,26 +210,59 @@ def test_a_keepers_route_over_two_pools_ends_with_what_the_owner_received(build:
     """The profit may be more than the last leg of several gave: no leg goes below nothing."""
     tx = market()
     build(tx)
-    for call in [call for call in tx.calls if call.program == CPMM]:
-        tx.calls.insert(tx.calls.index(call), call)  # half of it twice
+    for _ in range(2):
+        swap_in_pool(tx, IN // 2)
+    begin, _, fill, *route = tx.calls
+    tx.calls = [begin, *route, fill]
     swaps = swaps_of(decode_update(tx.info(), 1, 2))
     assert len(swaps) == 2
     assert all(swap.wallet_amount_raw >= 0 for swap in swaps)
     assert sum(swap.wallet_amount_raw for swap in swaps) in (OUT - FEE, OUT - FEE - KEPT)
 
 
-def test_only_what_gave_the_output_is_cut_to_what_the_owner_received() -> None:
+def swap_of_another(
+    tx: builder.TransactionBuilder, paid: str, got: str, paid_raw: int, got_raw: int
+) -> None:
+    """Swap in another pool, between the keeper's accounts and the vaults of these names."""
+    names = ["keeper", "auth", "x", "other pool", f"keeper {paid}", f"keeper {got}"]
+    call = tx.call(CPMM, [*names, f"vault {paid}", f"vault {got}", *["x"] * 5], SWAP + bytes(16))
+    tx.transfer(call, f"keeper {paid}", f"vault {paid}", "keeper", paid_raw)
+    tx.transfer(call, f"vault {got}", f"keeper {got}", "auth", got_raw)
+
+
+def with_third(build: Any) -> builder.TransactionBuilder:
     tx = market()
-    dca(tx)
-    swap_in_pool(tx)
     for name, owner in (("keeper third", "keeper"), ("vault third", "auth")):
         tx.token(name, "third", owner, 10**6)
-    names = ["keeper", "auth", "x", "other pool", "keeper third", "keeper in"]
-    sale = tx.call(CPMM, [*names, "vault third", "vault in", *["x"] * 5], SWAP + bytes(16))
-    tx.transfer(sale, "keeper third", "vault third", "keeper", 8)
-    tx.transfer(sale, "vault in", "keeper in", "auth", IN)
-    begin, first, fill, again, sale = tx.calls
-    tx.calls = [begin, first, sale, again, fill]
+    build(tx)
+    return tx
+
+
+def test_only_what_gave_the_output_is_cut_to_what_the_owner_received() -> None:
+    """A part of the input went elsewhere, last: the keeper has that."""
+    tx = with_third(dca)
+    first = next(call for call in tx.calls if call.program == CPMM)
+    tx.calls.remove(first)
+    swap_in_pool(tx, IN - 100)
+    swap_of_another(tx, "in", "third", 100, 8)
+    begin, fill, route, last = tx.calls
+    tx.calls = [begin, route, last, fill]
     swaps = swaps_of(decode_update(tx.info(), 1, 2))
     received = [(swap.wallet_amount_raw, swap.wallet_quote_amount_raw) for swap in swaps]
-    assert received == [(OUT - FEE, IN), (8, IN), (0, IN)]
+    assert received == [(OUT - FEE, IN - 100), (8, 100)]
+    assert {swap.wallet for swap in swaps} == {address("maker")}
+
+
+@pytest.mark.parametrize("build", [lambda tx: flash_fill(tx, LIMIT), dca])
+@pytest.mark.parametrize("extra", [("third", "in", 8, 1), ("in", "third", 1, 8)])
+def test_nobody_puts_trades_into_the_books_of_a_maker_whose_order_they_fill(
+    build: Any, extra: tuple[str, str, int, int]
+) -> None:
+    """A pool of the attacker's own makes any price: a sale of what the maker holds, a purchase."""
+    tx = with_third(build)
+    swap_of_another(tx, *extra)
+    begin, route, fill, other = tx.calls
+    tx.calls = [begin, route, other, fill]
+    swaps = swaps_of(decode_update(tx.info(), 1, 2))
+    assert {(swap.wallet, swap.keeper) for swap in swaps} == {(address("keeper"), "")}
+    assert len(swaps) == 2
