@@ -21,6 +21,7 @@ DOLLARS: Final = (
     "USD1ttGY1N17NEEHLmELoaybftRBUSErhqYiQzvEmuB",
 )
 MONEY: Final = (SOL, *DOLLARS)
+AGREED: Final = ("jupiter-limit", "jupiter-rfq", "jupiter-trigger", "unlisted")
 U64_MAX: Final = 2**64 - 1
 LEAST_LAMPORTS: Final = 100_000_000
 DIGITS: Final = 12
@@ -97,6 +98,7 @@ class Valuer:
                 for swap in swaps
                 if swap["mint"] == mint
                 and swap["quote_mint"] in MONEY
+                and swap["dex"] not in AGREED
                 and swap["sol_value_lamports"] is not None
             ]
             lamports, amount_raw = (
@@ -157,7 +159,7 @@ def reference(before: Fraction | None, swaps: Sequence[Swap]) -> Fraction | None
             (swap["quote_mint"], swap["quote_amount_raw"], swap["quote_decimals"]),
         )
         for (mint, raw, _), (other, other_raw, decimals) in (sides, sides[::-1]):
-            if mint == SOL and other in DOLLARS:
+            if mint == SOL and other in DOLLARS and swap["dex"] not in AGREED:
                 pools[swap["pool"]][0] += raw
                 pools[swap["pool"]][1] += Fraction(other_raw, 10**decimals)
     votes = sorted(

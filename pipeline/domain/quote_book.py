@@ -2,9 +2,10 @@
 
 A token enters the book when a settled swap is quoted in it. The book keeps the `CAPACITY` most
 recently used ones, in the order of their last use. After each slot, a token of the book for
-which the slot's swaps quoted in money moved `LEAST_VOLUME_LAMPORTS` or more is worth the sum of
-their lamports over the sum of their quantities, all pools together; else its price stays. The
-sums are kept as they are: the amount behind a price bounds the amount that it may value.
+which the slot's swaps quoted in money, but for those of `AGREED` venues, moved
+`LEAST_VOLUME_LAMPORTS` or more is worth the sum of their lamports over the sum of their quantities,
+all pools together; else its price stays. The sums are kept as they are: the amount behind a price
+bounds the amount that it may value.
 
 A function of the settled slots: the entries after a slot are all that the next one needs.
 """
@@ -14,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from pipeline.domain.value import Price
+from pipeline.domain.value import AGREED, Price
 from schemas.events import Swap
 from schemas.money import MONEY
 
@@ -45,10 +46,10 @@ class QuoteBook:
         """Take the valued swaps of the next settled slot, in its order."""
         sold = []
         for swap in swaps:
-            if swap.quote_mint in MONEY:
-                sold.append(swap)
-            else:
+            if swap.quote_mint not in MONEY:
                 self._use(swap.quote_mint)
+            elif swap.dex not in AGREED:
+                sold.append(swap)
         self._reprice(sold)
 
     def _use(self, mint: str) -> None:

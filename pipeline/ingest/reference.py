@@ -4,9 +4,10 @@ A function of the slot's swaps and the price before, nothing else, so a replay o
 the same prices. Each pool of SOL against a dollar coin votes with its own volume-weighted
 price; the median of the votes, weighted by SOL volume, is the slot's price. A pool weighs less
 than all others together, so that no single one is the price. Where fewer than three pools
-traded, one of them could be anything, so the price moves by two per cent at most. Three can be
-of one hand, which trades with itself more than all others do in a slot: then it moves by ten.
-A true jump is reached some slots later.
+traded, one of them could be anything, so the price moves by two per cent at most. What two hands
+agree on for nothing (`AGREED` venues) has no vote. Three pools can be of one hand, which trades
+with itself more than all others do in a slot: then it moves by ten. A true jump is reached some
+slots later.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Iterable
 from decimal import Context, Decimal
 from typing import Final
 
+from pipeline.domain.value import AGREED
 from schemas.events import Event, Swap
 from schemas.money import DOLLARS, SOL_DECIMALS, WSOL
 
@@ -42,7 +44,7 @@ def _votes(events: Iterable[Event]) -> list[tuple[Decimal, int]]:
     """Return the price and the SOL volume in lamports of each pool."""
     traded: dict[str, tuple[int, Decimal]] = {}
     for event in events:
-        if not isinstance(event, Swap):
+        if not isinstance(event, Swap) or event.dex in AGREED:
             continue
         if event.quote_mint == WSOL and event.mint in DOLLARS:
             lamports, usd_raw, decimals = event.quote_amount_raw, event.amount_raw, event.decimals

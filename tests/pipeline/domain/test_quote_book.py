@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.domain.quote_book import CAPACITY, LEAST_VOLUME_LAMPORTS, QuoteBook
-from pipeline.domain.value import U64_MAX, SolUsd, value_swaps
+from pipeline.domain.value import AGREED, U64_MAX, SolUsd, value_swaps
 from schemas.events import Swap
 from schemas.money import USDC, WSOL
 from tests.support.exploring import SLOW, examples
@@ -42,6 +42,12 @@ def test_the_price_is_weighted_by_volume_over_all_pools_and_moneys(swap: MakeSwa
     )
     apply(book, in_sol, in_dollars)
     assert book.prices == {QUOTE: (5 * 10**9, 4 * 10**9)}
+
+
+def test_a_price_that_two_hands_agree_on_moves_nothing(swap: MakeSwap) -> None:
+    book = QuoteBook([(QUOTE, 1, 1)])
+    apply(book, *(swap(QUOTE, WSOL, 1, 10**12, dex=dex) for dex in sorted(AGREED)))
+    assert book.prices == {QUOTE: (1, 1)}
 
 
 def test_little_volume_moves_nothing(swap: MakeSwap) -> None:

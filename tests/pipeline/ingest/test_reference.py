@@ -1,7 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 
+import pytest
+
+from pipeline.decoding.registry import VENUES
+from pipeline.domain.value import AGREED
 from pipeline.ingest.reference import sol_usd
 from schemas.events import Side, Swap
 from schemas.money import USDC, USDT, WSOL
@@ -98,6 +103,19 @@ def test_many_pools_of_one_hand_gain_ten_per_cent_of_a_slot() -> None:
     price = sol_usd(Decimal(150), [*honest, *own])
     assert price == Decimal(165)
     assert sol_usd(price, honest) == Decimal(150)
+
+
+@pytest.mark.parametrize("dex", sorted(AGREED))
+def test_what_two_hands_agree_on_has_no_vote(dex: str) -> None:
+    """It costs nothing to trade with oneself there, as much as all others and at any price."""
+    honest = [swap(pool, 20, "150") for pool in "abc"]
+    own = [replace(swap(f"own {number}", 100, "9000"), dex=dex) for number in range(3)]
+    assert sol_usd(Decimal(150), [*honest, *own]) == Decimal(150)
+    assert sol_usd(Decimal(150), own) == Decimal(150)
+
+
+def test_venues_of_agreed_prices_are_there() -> None:
+    assert {venue.dex for venue in VENUES} >= AGREED
 
 
 def test_dust_has_no_vote() -> None:
