@@ -99,7 +99,7 @@ class Token:
         curve = self.pools.pop(from_pool, None)
         if curve is None:
             return
-        pool = self.pools.setdefault(to_pool, curve)
+        pool = self.pools.setdefault(to_pool, curve) if to_pool else curve
         if pool is not curve:
             volumes = (faded(each.volume, self.clock_ms - each.at_ms) for each in (pool, curve))
             pool.volume, pool.at_ms = min(sum(volumes), ALL_SOL), self.clock_ms

@@ -22,8 +22,9 @@ than a minute counts as a minute. So a pool is outdated by trades elsewhere, not
 A trade is set aside, with the reason, if it is dust (rounding shows in its price), impossible
 (nothing on one side, more SOL than there is), or late (the pool has traded in a later slot).
 When a token migrates, the new pool begins with the price and the weight of its curve, so the
-price is the curve's until the first trade in the pool, and the curve has no say from then on. A
-token migrates once: a second migration changes nothing.
+price is the curve's until the first trade in the pool, and the curve has no say from then on. Where
+the migration names no pool, the curve's price stays until any pool trades. A token migrates once: a
+second migration changes nothing.
 
 What cannot be held off without reading accounts: a token all of whose pools are thin, or all
 hide their reserves, is worth what its heaviest traders make it; and liquidity that is there for
@@ -175,7 +176,10 @@ class MintPrice:
         return Verdict.ACCEPTED
 
     def migrated(self, from_pool: str, to_pool: str) -> None:
-        """Put the new pool in the curve's place; the token's first migration alone counts."""
+        """Put the new pool in the curve's place; the token's first migration alone counts.
+
+        `to_pool` is empty where the migration does not name it.
+        """
         if self._left or not from_pool or from_pool == to_pool:
             return
         self._left = from_pool
@@ -184,7 +188,8 @@ class MintPrice:
             return
         pool = self._pools.get(to_pool)
         if pool is None:
-            self._pools[to_pool] = curve
+            if to_pool:
+                self._pools[to_pool] = curve
         else:  # it has traded already
             pool.volume = min(self._volume(pool) + self._volume(curve), ALL_LAMPORTS)
             pool.at_ms = self._clock_ms

@@ -323,6 +323,21 @@ def test_the_price_is_continuous_from_curve_to_pool():
     assert market.price == pytest.approx(3.1e-7, rel=1e-3)
 
 
+@pytest.mark.parametrize("depth", [80, None])
+def test_a_curve_that_leaves_for_a_pool_that_nothing_names_has_no_say(depth: float | None):
+    """Its price stays until a pool trades, and holds back none that then walks off."""
+    market = Market()
+    for _ in range(100):
+        market.trade("curve", 1e-7, sol=2, depth=depth)
+    before = market.price
+    market.mint.migrated("curve", "")
+    assert market.price == before
+    for n in range(1, 101):
+        market.trade("pool", 1e-7 * (1 + n / 50), sol=0.5)
+        assert market.price == pytest.approx(1e-7 * (1 + n / 50), rel=1e-3)
+    assert MintPrice.unpack(market.mint.pack()).pack() == market.mint.pack()
+
+
 def test_the_new_pool_may_have_traded_before_the_migration_is_reported():
     market = Market()
     for _ in range(100):
