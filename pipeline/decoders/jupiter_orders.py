@@ -57,7 +57,9 @@ def _flash_fill_order(*, maker: int, taker: int, output_mint: int) -> Handler:
             for flow in flows(ix.tx, ix.position + 1, ix.tx.subtree_end(ix.position))
             if flow.owner == owner and flow.mint == mint
         )
-        return Filled(owner, ix.address(taker), _begin(ix), mint, received_raw)
+        # A fill pays its maker: where it does so out of sight, as by an account that is closed to
+        # the maker, the amount is not known.
+        return Filled(owner, ix.address(taker), _begin(ix), mint, received_raw or None)
 
     return read
 

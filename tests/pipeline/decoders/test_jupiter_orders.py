@@ -126,6 +126,22 @@ def test_a_maker_may_be_paid_in_native_sol() -> None:
     assert (swap.quote_amount_raw, swap.wallet_quote_amount_raw) == (OUT, OUT - FEE)
 
 
+def test_a_maker_who_is_paid_out_of_sight_sold_for_what_the_pool_gave() -> None:
+    """An account of wrapped SOL that is closed to the maker: no sale for nothing."""
+    tx = market(WSOL)
+    begin = tx.call(LIMIT, "order reserve keeper", PRE_FLASH_FILL + bytes(8))
+    tx.transfer(begin, "reserve", "keeper in", "order", IN)
+    swap_in_pool(tx)
+    names = ["order", "reserve", "maker", "keeper", "maker", *"xxxxx", "t", WSOL]
+    fill = tx.call(LIMIT, names, FLASH_FILL + bytes(8))
+    tx.token("temporary", WSOL, "program")
+    tx.transfer(fill, "keeper out", "temporary", "keeper", OUT - FEE)
+    tx.call(builder.TOKEN, "temporary maker program", b"\x09", under=fill)
+    (swap,) = swaps_of(decode_update(tx.info(), 1, 2))
+    assert (swap.wallet, swap.side) == (address("maker"), Side.SELL)
+    assert (swap.quote_amount_raw, swap.wallet_quote_amount_raw) == (OUT, OUT)
+
+
 def test_a_limit_order_filled_out_of_the_keepers_own_tokens() -> None:
     tx = market()
     call = tx.call(TRIGGER, "keeper maker order reserve", FILL + bytes(16))
