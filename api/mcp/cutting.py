@@ -1,6 +1,7 @@
 """An answer cut to a size that an agent can read: lists lose their ends, nothing else changes.
 
-Lists of our answers are in order of worth or of time, so what goes is what matters least.
+Lists of our answers are in order of worth or of time, so what goes is what matters least. An entry
+that takes the room of others, as a token in a thousand accounts does, has its own lists cut first.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import orjson
 MOST_BYTES: Final = 24 * 1024
 """Some 8,000 tokens of a model; clients warn at 10,000."""
 FEWEST: Final = 1  # entries that a list keeps: an example of its shape
+_SHARE: Final = 4  # so many entries fit at least: a larger one is cut within
 
 
 @dataclass(slots=True)
@@ -33,10 +35,25 @@ def cut(body: bytes, most_bytes: int = MOST_BYTES) -> tuple[Any, list[dict[str, 
     The result has `most_bytes` at most, unless the answer without its lists is larger.
     """
     answer = orjson.loads(body)
-    over = len(body) - most_bytes
+    _, shortened = _shorten(answer, "", len(body) - most_bytes, most_bytes)
+    return answer, shortened
+
+
+def _shorten(value: Any, path: str, over: int, most_bytes: int) -> tuple[int, list[dict[str, Any]]]:
+    """Cut lists of a value until it is so many bytes smaller; return those left over, and which."""
     if over <= 0:
-        return answer, []
-    lists = _lists(answer)
+        return over, []
+    lists = _lists(value, path)
+    within = []
+    share = most_bytes // _SHARE
+    for each in lists:
+        for number, entry in enumerate(each.entries):
+            excess = min(over, each.sizes[number] - share)
+            if excess > 0:
+                left, found = _shorten(entry, f"{each.path}.{number}", excess, share)
+                each.sizes[number] -= excess - left
+                over -= excess - left
+                within.append((each, number, found))
     while over > 0:
         longest = max(
             (each for each in lists if each.shown > FEWEST),
@@ -55,13 +72,16 @@ def cut(body: bytes, most_bytes: int = MOST_BYTES) -> tuple[Any, list[dict[str, 
         if each.shown < len(each.entries):
             shortened.append({"list": each.path, "shown": each.shown, "of": len(each.entries)})
             del each.entries[each.shown :]
-    return answer, shortened
+    for each, number, found in within:
+        if number < each.shown:
+            shortened += found
+    return over, shortened
 
 
-def _lists(answer: Any) -> list[_List]:
-    """Return the lists of an answer that are not within another list."""
+def _lists(answer: Any, at: str) -> list[_List]:
+    """Return the lists of an answer, or of an entry at a path, that are not within another list."""
     found = []
-    pending = [("", answer)]
+    pending = [(at, answer)]
     while pending:
         path, value = pending.pop()
         if isinstance(value, dict):

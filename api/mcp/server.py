@@ -31,7 +31,7 @@ _READ_ONLY: Final = ToolAnnotations(
 class Shortened(BaseModel):
     """A list that was cut."""
 
-    list: str = Field(description="where it is in `answer`")
+    list: str = Field(description="where it is in `answer`; 0 is the first entry of a list")
     shown: int = Field(description="its first entries, which are in the answer")
     of: int = Field(description="entries that it has")
 

@@ -8,7 +8,7 @@ import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.mcp.cutting import cut
+from api.mcp.cutting import MOST_BYTES, cut
 
 ENTRIES = st.lists(st.dictionaries(st.text(max_size=5), st.integers(0, 10**6), max_size=4))
 ANSWERS = st.fixed_dictionaries(
@@ -55,3 +55,26 @@ def test_of_two_lists_the_longer_one_is_cut() -> None:
     assert shown["short"] == answer["short"]
     assert [each["list"] for each in shortened] == ["long"]
     assert len(orjson.dumps(shown)) <= 2_000
+
+
+def test_an_entry_of_a_thousand_others_leaves_room_for_its_neighbours() -> None:
+    def token(number: int, accounts: int) -> dict[str, Any]:
+        of = [{"account": f"{each:044d}", "amount_raw": "1"} for each in range(accounts)]
+        return {"mint": f"{number:044d}", "accounts": of}
+
+    tokens = [token(0, 1), token(1, 2_000), *(token(number, 1) for number in range(2, 20))]
+    shown, shortened = cut(orjson.dumps({"tokens": tokens}))
+    assert len(orjson.dumps(shown)) <= MOST_BYTES
+    [report] = shortened
+    part = shown["tokens"][1]["accounts"]
+    assert report == {"list": "tokens.1.accounts", "shown": len(part), "of": 2_000}
+    assert len(part) > 50
+    assert part == tokens[1]["accounts"][: len(part)]
+    assert [*shown["tokens"][:1], *shown["tokens"][2:]] == [*tokens[:1], *tokens[2:]]
+
+
+def test_of_an_entry_that_goes_no_list_is_reported() -> None:
+    entries = [{"text": "x" * 900}, {"inner": [1] * 2_000}]
+    shown, shortened = cut(orjson.dumps({"entries": entries}), 1_000)
+    assert shown == {"entries": entries[:1]}
+    assert shortened == [{"list": "entries", "shown": 1, "of": 2}]
