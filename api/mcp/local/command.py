@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import signal
 import sys
 from typing import Any, Final
 
@@ -26,6 +27,7 @@ def mcp(ctx: click.Context) -> None:
     An agent's client starts this command itself: `soltape mcp config` prints what to paste into
     it. It reads REDIS_URL, and needs nothing else that runs; without ClickHouse or the API it says
     what is missing. Calls cost nothing. Ten more tools are hosted by the API, at /mcp and /mcp/sse.
+    It ends when its standard input does, or by Ctrl-C.
 
     \b
     Tools:
@@ -46,6 +48,8 @@ def mcp(ctx: click.Context) -> None:
     settings = load()
     configure_logging(settings, "mcp")
     logging.getLogger("mcp").setLevel(logging.CRITICAL)
+    # At once, as by SIGTERM: an orderly end would wait for the thread that reads stdin.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     asyncio.run(_serve(settings))
 
 

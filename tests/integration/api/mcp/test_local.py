@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -17,6 +18,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from api.mcp.local.knowledge import MOST_CHARACTERS
 from infra.local.process import free_port
+from tests.support.systems import bound
 
 WALLET = "5Q544fKrFoe6tsEbD7S8EmxGTJYAKtTVhAW5Q5pge4j1"
 NAMES = {
@@ -131,6 +133,36 @@ async def test_without_any_store_it_searches_and_says_what_is_missing(tmp_path) 
         assert not is_answered
         assert text.startswith("store_unavailable: redis does not answer")
         assert "get_capabilities" in text
+
+
+def test_ctrl_c_ends_it_while_it_waits_for_a_message(tmp_path) -> None:
+    hello = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"},
+        },
+    }
+    with subprocess.Popen(
+        bound([sys.executable, "-m", "infra.cli", "mcp"]),
+        cwd=tmp_path,
+        env={**os.environ, "REDIS_URL": "redis://127.0.0.1:1/0"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as run:
+        try:
+            assert run.stdin is not None
+            assert run.stdout is not None
+            run.stdin.write(orjson.dumps(hello) + b"\n")
+            run.stdin.flush()
+            assert orjson.loads(run.stdout.readline())["id"] == 1
+            run.send_signal(signal.SIGINT)
+            assert run.wait(timeout=60) == -signal.SIGINT
+        finally:
+            run.kill()
 
 
 def test_config_prints_what_clients_take(tmp_path) -> None:
