@@ -21,7 +21,7 @@ from schemas.channels import Channel
 from stream_gateway.batches import Batch, Gap, Place, Reason
 from stream_gateway.fanout import Fanout, Subscriber
 from stream_gateway.metrics import REPLAYS
-from stream_gateway.source import ANSWER_S, NOTHING, Source, pieces, text, unpack
+from stream_gateway.source import ANSWER_S, NOTHING, Source, is_whole, pieces, text, unpack
 from stream_gateway.subscriptions import BY_NAME, Filter, fulfils
 
 STEP_BYTES: Final = 256 << 10  # sent to a client without a pause
@@ -218,9 +218,7 @@ class Replay:
         if not first:
             return True
         [info] = await self._ask(("XINFO", "STREAM", stream))
-        items = info if isinstance(info, dict) else dict(zip(info[::2], info[1::2], strict=True))
-        numbers = {text(name): value for name, value in items.items()}
-        return bool(numbers.get("entries-added") == numbers["length"])
+        return is_whole(info)
 
     async def _page(self, walk: _Walk, pages: _Pages) -> None:
         """Send what the stream has next; at its end wait for those who read it live."""

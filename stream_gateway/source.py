@@ -3,8 +3,9 @@
 Each process reads the streams for itself, from where it was, whatever becomes of Redis. When Redis
 is away all clients get one notice, and another when it is back; they stay. Each stream then goes
 on after the last entry that was handed on. If that entry is no longer there, either it was trimmed
-while nobody read, which is a gap; or Redis lost it with its last second, or with everything. What
-is lost in that way and not written again, the writer reports by a new epoch, which is a gap too.
+while nobody read, which is a gap; or Redis lost it with its last second, or with everything, or is
+as it was long before. What is lost in that way and not written again, the writer reports by a new
+epoch, which is a gap too.
 
 An event may come twice, under two ids, in one case: Redis showed it, lost it by being killed
 before it was on disk, and the writer had no word of it and wrote it again. `signature` and
@@ -217,7 +218,7 @@ class Source:
         # One trip: what the checks find is true for what is read right after them.
         *found, read = await self._ask(commands)
         is_there = [
-            self._is_there(cursor, *found[3 * number : 3 * number + 3])
+            await self._is_there(cursor, *found[3 * number : 3 * number + 3])
             for number, cursor in enumerate(checks)
         ]
         if not all(is_there):
@@ -231,7 +232,9 @@ class Source:
             for entry_id, fields in entries:
                 await self._take(self._cursors[stream], text(entry_id), fields, is_live=True)
 
-    def _is_there(self, cursor: _Cursor, at: list[Any], first: list[Any], last: list[Any]) -> bool:
+    async def _is_there(
+        self, cursor: _Cursor, at: list[Any], first: list[Any], last: list[Any]
+    ) -> bool:
         """Whether a stream still has the entry to go on after; if not, find out what became of it.
 
         Returns False if reading must continue from another entry.
@@ -246,12 +249,21 @@ class Source:
                 newest=newest,
             )  # fmt: skip
             # Where we know the newest, what follows it is new, whatever its id. Else nothing is
-            # left of what we saw: another Redis, by another clock, and all that it has is new.
-            cursor.entry_id = newest if newest in cursor.handed_on else NOTHING
+            # left of what we saw: another Redis, by another clock, and all that it has is new. But
+            # a stream that was trimmed is not so new: it is as it was long before, with hours of
+            # what everybody had, and what else there may be is a gap.
+            is_known = newest in cursor.handed_on
+            if not is_known and last and not await self._is_whole(cursor.channel.stream):
+                is_known, cursor.hole = True, "epoch"
+            cursor.entry_id = newest if is_known else NOTHING
             return False
         if Place.in_entry(text(first[0][0]), 0) > place:
             cursor.hole = "trimmed"
         return True
+
+    async def _is_whole(self, stream: str) -> bool:
+        [info] = await self._ask([("XINFO", "STREAM", stream)])
+        return is_whole(info)
 
     async def _take(
         self, cursor: _Cursor, entry_id: str, fields: Sequence[bytes], *, is_live: bool
@@ -297,6 +309,13 @@ class Source:
 def text(raw: bytes | str) -> str:
     """Return an id as text."""
     return raw.decode() if isinstance(raw, bytes) else raw
+
+
+def is_whole(info: Any) -> bool:
+    """Return whether nothing was ever trimmed of a stream, by what XINFO says of it."""
+    items = info if isinstance(info, dict) else dict(zip(info[::2], info[1::2], strict=True))
+    numbers = {text(name): value for name, value in items.items()}
+    return bool(numbers.get("entries-added") == numbers["length"])
 
 
 def unpack(channel: Channel, fields: Sequence[bytes]) -> Entry:

@@ -203,6 +203,35 @@ async def test_a_redis_with_another_clock_is_read_from_its_beginning(store, read
     await until(lambda: back.story == [3, 4])
 
 
+async def test_a_redis_that_is_what_it_was_long_before_shows_nothing_again(store, reader):
+    """As restored from a snapshot of minutes ago, or with a replica that was so far behind."""
+    client = reader.client()
+
+    async def came(number):
+        await until(lambda: client.numbers[-1:] == [number])
+
+    async def add(numbers):
+        for number in numbers:
+            fields = channels.pack("e1", [swap(number)])
+            await store.client.xadd(SWAPS.stream, fields, maxlen=30, approximate=False)
+            if number % 20 == 19:
+                await came(number)
+
+    await add(range(60))
+    kept = store.file().read_bytes()
+    last = 60 + module.HANDED_ON + 20
+    await add(range(60, last))
+    await came(last - 1)
+    store.kill()
+    await until(lambda: reader.notices)
+    store.file().write_bytes(kept)
+    await store.start()
+    await until(lambda: len(reader.notices) == 2)
+    await store.add(last, epoch="e2")
+    await until(lambda: last in client.numbers)
+    assert client.story == [*range(last), "epoch", last]
+
+
 async def test_what_was_trimmed_while_the_reader_was_away_is_a_gap(store, reader):
     client = reader.client()
     await store.add(0)
