@@ -1,7 +1,8 @@
 """Connections that are not let in yet: bounded, by address and altogether.
 
 Anyone can open sockets and send nothing. Where there are too many, the oldest that has not sent a
-whole head gives way at once, of the same address first: an honest client has sent one by then.
+whole head gives way at once, of the same address first: an honest client has sent one by then. Of
+IPv6 the first 64 bits are one address: a caller has all that begin so.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Protocol
 
+from api.access.paces import network
 from stream_gateway.metrics import GAVE_WAY
 
 
@@ -44,26 +46,28 @@ class WaitingRoom:
 
     def enter(self, one: Waiting) -> None:
         """Take one more in; another may have to give way."""
-        of_address = self._of_address.get(one.address, {})
+        caller = self._caller(one)
+        of_address = self._of_address.get(caller, {})
         if len(of_address) >= self._most_of_address and not self._shared(one.address):
             self._make_room(of_address)
         elif len(self._waiting) >= self._most:
             self._make_room(self._waiting)
         self._waiting[one] = None
         # `_make_room` may have deleted the entry of this address.
-        self._of_address[one.address][one] = None
+        self._of_address[caller][one] = None
 
     def leave(self, one: Waiting) -> None:
         """Forget one; nothing happens where it has left already."""
         if one in self._waiting:
             del self._waiting[one]
-            del self._of_address[one.address][one]
-            if not self._of_address[one.address]:
-                del self._of_address[one.address]
+            caller = self._caller(one)
+            del self._of_address[caller][one]
+            if not self._of_address[caller]:
+                del self._of_address[caller]
 
     def has_room_for(self, one: Waiting) -> bool:
         """Return whether one that is in may be asked after: neither bound is passed."""
-        of_address = self._of_address.get(one.address, {})
+        of_address = self._of_address.get(self._caller(one), {})
         return len(self._waiting) <= self._most and (
             len(of_address) <= self._most_of_address or self._shared(one.address)
         )
@@ -71,6 +75,10 @@ class WaitingRoom:
     def everybody(self) -> list[Waiting]:
         """Return all that wait."""
         return list(self._waiting)
+
+    def _caller(self, one: Waiting) -> str:
+        """Return who has an address: beside a proxy on its network others stay bounded."""
+        return one.address if self._shared(one.address) else network(one.address)
 
     def _make_room(self, among: dict[Waiting, None]) -> None:
         for one in among:

@@ -31,6 +31,22 @@ def test_the_oldest_of_the_same_address_goes_first() -> None:
     assert [one.has_given_way for one in (first, second, third, other)] == [True, *[False] * 3]
 
 
+def test_addresses_of_one_network_of_ipv6_are_one_caller_but_for_a_proxy() -> None:
+    proxy = "2001:db8:0:1::1"
+    room = WaitingRoom(most=5, most_of_address=2, shared=proxy.__eq__)
+    honest = One("2001:db8:0:2::5")
+    room.enter(honest)
+    proxied = [One(proxy), One(proxy)]
+    many = [One(f"2001:db8:0:1::{number:x}") for number in range(2, 12)]
+    for one in (*proxied, *many):
+        room.enter(one)
+    assert [one for one in (honest, *proxied) if one.has_given_way] == []
+    assert room.everybody() == [honest, *proxied, *many[-2:]]
+    for one in room.everybody():
+        room.leave(one)
+    assert room.everybody() == []
+
+
 def test_those_with_a_whole_head_stay_and_a_newcomer_has_no_room() -> None:
     room = WaitingRoom(most=2, most_of_address=2)
     served = [One("a", is_served=True), One("b", is_served=True)]
