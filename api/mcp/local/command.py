@@ -17,6 +17,8 @@ from infra.settings import Settings, load
 from infra.telemetry import configure_logging
 
 HOSTED: Final = "http://127.0.0.1:8000"
+# Clients start it in the folder of whatever they work on: -P keeps its modules out of ours.
+_ARGUMENTS: Final = ("-P", "-m", "infra.cli", "mcp")
 
 
 @click.group(invoke_without_command=True)
@@ -74,7 +76,7 @@ def config(url: str) -> None:
     redis_url = load().redis_url
     local = {
         "command": sys.executable,
-        "args": ["-m", "infra.cli", "mcp"],
+        "args": [*_ARGUMENTS],
         "env": {"REDIS_URL": str(redis_url)},
     }
     headers = {"x-api-key": "YOUR_KEY"}
@@ -88,7 +90,7 @@ def config(url: str) -> None:
     click.echo(f"claude mcp add --transport http soltape {url}/mcp --header 'x-api-key: YOUR_KEY'")
     click.echo(
         f"claude mcp add soltape-local --env REDIS_URL={redis_url} -- "
-        f"{sys.executable} -m infra.cli mcp"
+        f"{sys.executable} {' '.join(_ARGUMENTS)}"
     )
     click.echo(f"\nClients that know SSE alone: {url}/mcp/sse, with the same header.")
 

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -32,11 +32,13 @@ NAMES = {
 
 
 @asynccontextmanager
-async def local(folder: Path, **settings: str) -> AsyncIterator[ClientSession]:
+async def local(
+    folder: Path, args: Sequence[str] = ("-m", "infra.cli", "mcp"), **settings: str
+) -> AsyncIterator[ClientSession]:
     path = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
     server = StdioServerParameters(
         command=sys.executable,
-        args=["-m", "infra.cli", "mcp"],
+        args=[*args],
         env={**path, **settings},
         cwd=folder,
     )
@@ -165,10 +167,10 @@ def test_ctrl_c_ends_it_while_it_waits_for_a_message(tmp_path) -> None:
             run.kill()
 
 
-def test_config_prints_what_clients_take(tmp_path) -> None:
+def config(folder: Path) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "infra.cli", "mcp", "config", "--url", "https://tape.example"],
-        cwd=tmp_path,
+        cwd=folder,
         env={**os.environ, "REDIS_URL": "redis://127.0.0.1:1/0"},
         capture_output=True,
         text=True,
@@ -176,8 +178,30 @@ def test_config_prints_what_clients_take(tmp_path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    first = done.stdout.partition("\n")[2].partition("\n\n")[0]
-    servers = orjson.loads(first)["mcpServers"]
-    assert servers["soltape"]["url"] == "https://tape.example/mcp"
-    assert servers["soltape-local"]["env"] == {"REDIS_URL": "redis://127.0.0.1:1/0"}
-    assert "claude mcp add" in done.stdout
+    return done.stdout
+
+
+def servers(text: str) -> dict[str, Any]:
+    first = text.partition("\n")[2].partition("\n\n")[0]
+    return orjson.loads(first)["mcpServers"]
+
+
+def test_config_prints_what_clients_take(tmp_path) -> None:
+    said = config(tmp_path)
+    found = servers(said)
+    assert found["soltape"]["url"] == "https://tape.example/mcp"
+    assert found["soltape-local"]["env"] == {"REDIS_URL": "redis://127.0.0.1:1/0"}
+    command = " ".join([sys.executable, *found["soltape-local"]["args"]])
+    assert (
+        f"claude mcp add soltape-local --env REDIS_URL=redis://127.0.0.1:1/0 -- {command}" in said
+    )
+
+
+async def test_it_starts_in_a_folder_with_packages_of_the_same_names(tmp_path) -> None:
+    """As a client in the folder of a program starts it."""
+    args = servers(config(tmp_path))["soltape-local"]["args"]
+    for name in ("api", "schemas"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise RuntimeError('not of Soltape')")
+    async with local(tmp_path, args, REDIS_URL="redis://127.0.0.1:1/0") as session:
+        assert {tool.name for tool in (await session.list_tools()).tools} == NAMES
