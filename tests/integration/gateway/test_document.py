@@ -6,14 +6,16 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import orjson
 import pytest
+import websockets.asyncio.client
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 import stream_gateway
 from pipeline.agents.live.vocabulary import SLUGS
@@ -117,39 +119,66 @@ def test_the_examples_were_found() -> None:
     assert len(BLOCKS) == 5
 
 
-async def test_the_client_that_is_shown_goes_on_where_it_was_cut(world: Any, key: str) -> None:
-    [recipe] = re.findall(r"```python\n(async def follow.*?)```", TEXT, re.DOTALL)
-    connections: list[ClientConnection] = []
+class Shown:
+    """The client that is shown, which follows prices."""
 
-    async def connect_as(url: str) -> AsyncIterator[ClientConnection]:
-        async for connection in connect(url, additional_headers={"x-api-key": key}):
-            connections.append(connection)
-            yield connection
+    def __init__(self, gateway: Any, key: str) -> None:
+        self.connections: list[ClientConnection] = []
+        self.taken: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
 
-    client = SimpleNamespace(connect=connect_as, ConnectionClosed=ConnectionClosed)
-    namespace: dict[str, Any] = {"json": json, "websockets": client}
-    exec(recipe, namespace)
-    taken: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        async def connect_as(url: str, **options: Any) -> AsyncIterator[ClientConnection]:
+            headers = {"x-api-key": key}
+            async for connection in connect(url, additional_headers=headers, **options):
+                self.connections.append(connection)
+                yield connection
 
-    async def next_taken(kind: str) -> dict[str, Any]:
+        [recipe] = re.findall(r"```python\n(async def follow.*?)```", TEXT, re.DOTALL)
+        client = SimpleNamespace(
+            connect=connect_as,
+            ConnectionClosed=ConnectionClosed,
+            InvalidStatus=InvalidStatus,
+            asyncio=websockets.asyncio,
+        )
+        namespace: dict[str, Any] = {"json": json, "websockets": client}
+        exec(recipe, namespace)
+        wanted = {"prices": {"mints": [MINT], "snapshot": True}}
+        self.following = asyncio.create_task(
+            namespace["follow"](f"{gateway.url}/ws", wanted, self.taken.put_nowait)
+        )
+
+    async def next(self, kind: str) -> dict[str, Any]:
         async with asyncio.timeout(WITHIN_S):
-            while (message := await taken.get())["type"] != kind:
+            while (message := await self.taken.get())["type"] != kind:
                 assert message["type"] != "error", message
         return message
 
+
+async def test_the_client_that_is_shown_goes_on_where_it_was_cut(world: Any, key: str) -> None:
+    shown = Shown(world, key)
     price = LiveEvent((MINT, "pump-fun"), b'{"type":"price","channel":"prices","data":{}}')
-    wanted = {"prices": {"mints": [MINT], "snapshot": True}}
-    following = asyncio.create_task(
-        namespace["follow"](f"{world.url}/ws", wanted, taken.put_nowait)
-    )
-    await next_taken("snapshot")
+    await shown.next("snapshot")
     world.publish(channels.PRICES, price)
-    seen = (await next_taken("price"))["id"]
-    connections[-1].transport.abort()
+    seen = (await shown.next("price"))["id"]
+    shown.connections[-1].transport.abort()
     world.publish(channels.PRICES, price)
-    assert (await next_taken("subscribed"))["since"] == seen
-    assert (await next_taken("price"))["id"] > seen
-    following.cancel()
+    assert (await shown.next("subscribed"))["since"] == seen
+    assert (await shown.next("price"))["id"] > seen
+    shown.following.cancel()
+
+
+async def test_the_client_that_is_shown_waits_for_the_end_of_its_own_that_was_lost(
+    world: Any,
+) -> None:
+    """Where its network breaks, the gateway sees no end of the connection before."""
+    key = await asyncio.to_thread(world.key, "pro")
+    refused = partial(world.metric, "soltape_gateway_admissions_total", code="too_many_connections")
+    before = await asyncio.to_thread(refused)
+    async with opened(world, key):
+        shown = Shown(world, key)
+        await eventually_async(lambda: shown.following.done() or refused() > before)
+    assert not shown.following.done()
+    await shown.next("snapshot")
+    shown.following.cancel()
 
 
 async def test_all_clients_old_and_new_get_a_notice_of_a_stopped_pipeline(
