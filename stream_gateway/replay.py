@@ -6,7 +6,9 @@ step waits until it has read the last and its key's budget has some left. The en
 without a wait: the last look at memory, and the subscription.
 
 An id is where to go on, whether it is an event's or not: `<ms>-0-0` is a time. Where the stream
-does not go back so far, or the id is of a history that was lost, the client gets a gap.
+does not go back so far, or the id is of a history that was lost, the client gets a gap. So does one
+for which the stream grows faster than it reads, or than its budget lets it: it would read what is
+about to be trimmed for ever, and goes on with what is live.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ PAGES_AT_ONCE: Final = 2
 LOOK_BYTES: Final = 4 << 10  # that a look into the stream costs, whatever is found
 EVENT_BYTES: Final = 256  # that looking at an event in memory costs, wanted or not
 REACHED_WITHIN_S: Final = 5.0
+MOST_TRIMMED: Final = 3  # times that a walk finds its next entry gone: that may be by chance
 _BEFORE_ALL: Final = Place.in_entry(NOTHING, 0)
 
 
@@ -71,6 +74,7 @@ class _Walk:
     filter: Filter
     place: Place  # the client has what its filter takes up to here
     pages: _Pages | None = None  # once memory did not do
+    trimmed: int = 0  # times that what came next was gone
     _parts: list[bytes] = field(default_factory=list)  # not sent yet
     _events: int = 0
 
@@ -139,6 +143,10 @@ class Replay:
                     REPLAYS.labels("memory" if walk.pages is None else "redis").inc()
                     return
                 await asyncio.sleep(0)  # all that is live comes between two steps
+            if walk.trimmed > MOST_TRIMMED:
+                walk.gap("trimmed", None)
+                self._fanout.attach(subscriber, chosen)
+                return
             if not self._remembers(walk):
                 async with subscriber.turn, self._reading:
                     if walk.pages is None:
@@ -228,6 +236,7 @@ class Replay:
         [found] = await self._ask(("XRANGE", stream, start, "+", "COUNT", pages.entries))
         if pages.anchor and (not found or text(found[0][0]) != pages.anchor):
             pages.hole = "trimmed"  # or lost
+            walk.trimmed += 1
         size = sent = seen = 0
         is_end = len(found) < pages.entries
         for raw_id, fields in found:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from itertools import count, islice
 from random import Random
 
 import pytest
@@ -15,6 +16,7 @@ from stream_gateway import replay as module
 from stream_gateway.recent import Recent
 from stream_gateway.subscriptions import Filter
 from tests.support.gateway.reading import Client, Reader, Store, swap, until
+from tests.support.waiting import WITHIN_S
 
 
 @pytest.fixture
@@ -280,6 +282,42 @@ async def test_a_slow_client_is_waited_for_and_delays_no_other(store, reader, mo
     await asyncio.gather(*coming)
     await store.add(400)
     await until(lambda: all(client.numbers == [*range(4, 401)] for client in (fast, *slow)))
+
+
+async def test_a_client_slower_than_the_stream_grows_is_live_after_a_gap(store, monkeypatch):
+    """As by the budget of its plan: it would read the end that is trimmed for ever."""
+    monkeypatch.setattr(module, "PAGE_BYTES", 2_000)
+    reader = Reader(store, Recent(max_bytes=60_000))
+    numbers = count()
+
+    async def grown(entries):
+        for number in islice(numbers, entries):
+            fields = channels.pack("e1", [swap(number)])
+            entry = await store.client.xadd(SWAPS.stream, fields, maxlen=150, approximate=False)
+        return entry.decode()
+
+    class Slow(Client):
+        async def may_replay(self):
+            last = await grown(30)  # pages have fewer
+            await until(lambda: reader.source.position[SWAPS.stream] == last)
+            return True
+
+    since = f"{await grown(1)}-0"
+    await grown(149)
+    await reader.start()
+    client = Slow()
+    async with asyncio.timeout(WITHIN_S):
+        await reader.replay.catch_up(client, Filter("swaps"), since)
+    *trimmed, last_gap = client.gaps
+    assert {reason for reason, *_ in client.gaps} == {"trimmed"}
+    assert all(before is not None for *_, before in trimmed)
+    assert last_gap[2] is None
+    live = next(numbers)
+    await store.add(live)
+    await until(lambda: live in client.numbers)
+    after_gap = client.story[client.story[::-1].index("trimmed") * -1 :]
+    assert after_gap == [*range(live + 1 - len(after_gap), live + 1)]
+    await reader.stop()
 
 
 async def test_a_client_that_left_is_sent_no_more(store, reader):
