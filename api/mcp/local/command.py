@@ -15,6 +15,7 @@ from api.mcp.local.server import make_server
 from api.services import Services
 from infra.settings import Settings, load
 from infra.telemetry import configure_logging
+from schemas.topics import FEWEST_SETTLED
 
 HOSTED: Final = "http://127.0.0.1:8000"
 # Clients start it in the folder of whatever they work on: -P keeps its modules out of ours.
@@ -27,9 +28,10 @@ def mcp(ctx: click.Context) -> None:
     """Serve tools to an AI agent on this machine, over standard input and output.
 
     An agent's client starts this command itself: `soltape mcp config` prints what to paste into
-    it. It reads REDIS_URL, and needs nothing else that runs; without ClickHouse or the API it says
-    what is missing. Calls cost nothing. Ten more tools are hosted by the API, at /mcp and /mcp/sse.
-    It ends when its standard input does, or by Ctrl-C.
+    it. It reads REDIS_URL, and SETTLED_PARTITIONS where the roles have that, and needs nothing else
+    that runs; without ClickHouse or the API it says what is missing. Calls cost nothing. Ten more
+    tools are hosted by the API, at /mcp and /mcp/sse. It ends when its standard input does, or by
+    Ctrl-C.
 
     \b
     Tools:
@@ -73,12 +75,11 @@ def config(url: str) -> None:
       soltape mcp config
       soltape mcp config --url https://api.example.com
     """
-    redis_url = load().redis_url
-    local = {
-        "command": sys.executable,
-        "args": [*_ARGUMENTS],
-        "env": {"REDIS_URL": str(redis_url)},
-    }
+    settings = load()
+    env = {"REDIS_URL": str(settings.redis_url)}
+    if settings.settled_partitions != FEWEST_SETTLED:
+        env["SETTLED_PARTITIONS"] = str(settings.settled_partitions)
+    local = {"command": sys.executable, "args": [*_ARGUMENTS], "env": env}
     headers = {"x-api-key": "YOUR_KEY"}
     hosted = {"type": "http", "url": f"{url}/mcp", "headers": headers}
     servers = {"soltape-local": local, "soltape": hosted}
@@ -88,10 +89,8 @@ def config(url: str) -> None:
     click.echo(_shown({"servers": {**servers, "soltape-local": {"type": "stdio", **local}}}))
     click.echo("\nClaude Code:")
     click.echo(f"claude mcp add --transport http soltape {url}/mcp --header 'x-api-key: YOUR_KEY'")
-    click.echo(
-        f"claude mcp add soltape-local --env REDIS_URL={redis_url} -- "
-        f"{sys.executable} {' '.join(_ARGUMENTS)}"
-    )
+    given = " ".join(f"--env {name}={value}" for name, value in env.items())
+    click.echo(f"claude mcp add soltape-local {given} -- {sys.executable} {' '.join(_ARGUMENTS)}")
     click.echo(f"\nClients that know SSE alone: {url}/mcp/sse, with the same header.")
 
 

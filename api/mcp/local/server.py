@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import asdict
 from functools import cache
 from importlib.metadata import version
@@ -28,6 +28,8 @@ from api.mcp.token_texts import clean
 from api.mcp.tools import NULL_MEANS, TEXTS_ARE
 from api.mcp.words import covered
 from api.services import Services
+from infra.redis import partitions
+from infra.redis.partitions import PartitionsWrong
 from infra.settings import Settings
 from schemas.solana.addresses import NoAddress, check
 
@@ -66,23 +68,23 @@ def make_server(settings: Settings, services: Services) -> MCPServer[Any]:
 
     @tool(f"A token: price, market, supply, last 24 hours. {_FRESH}")
     async def get_token_info(mint: Mint) -> CallToolResult:
-        return await _answered(services.tokens.token(mint, HOLDER), mint)
+        return await _answered(services, services.tokens.token(mint, HOLDER), mint)
 
     @tool(f"Wallets that realized most with a token, by FIFO. {_FRESH}")
     async def get_token_leaderboard(
         mint: Mint, limit: Annotated[int, Field(ge=1, le=100)] = 10
     ) -> CallToolResult:
-        return await _answered(services.tokens.leaderboard(mint, limit), mint)
+        return await _answered(services, services.tokens.leaderboard(mint, limit), mint)
 
     @tool(f"A wallet's positions by token, newest trade first, with FIFO gains. {_FRESH}")
     async def get_wallet_positions(
         wallet: Wallet, limit: Annotated[int, Field(ge=1, le=500)] = 50
     ) -> CallToolResult:
-        return await _answered(services.wallets.positions(wallet, limit), wallet)
+        return await _answered(services, services.wallets.positions(wallet, limit), wallet)
 
     @tool(f"A wallet's position in one token. {_FRESH}")
     async def get_wallet_token_position(wallet: Wallet, mint: Mint) -> CallToolResult:
-        return await _answered(services.wallets.position(wallet, mint), wallet, mint)
+        return await _answered(services, services.wallets.position(wallet, mint), wallet, mint)
 
     @tool(
         "What this server can answer now: which stores and services are reachable, "
@@ -131,7 +133,9 @@ class _Checked(ServedTool):
         return await super().run(arguments, context, convert_result)
 
 
-async def _answered(asked: Awaitable[Encoded], *addresses: str) -> CallToolResult:
+async def _answered(
+    services: Services, asked: Coroutine[Any, Any, Encoded], *addresses: str
+) -> CallToolResult:
     """Return an answer of the services, cut; or what is wrong, as an error of the tool."""
     try:
         for address in addresses:
@@ -139,13 +143,17 @@ async def _answered(asked: Awaitable[Encoded], *addresses: str) -> CallToolResul
                 check(address)
             except NoAddress as error:
                 raise Problem(INVALID_ADDRESS, f"{address[:50]!r} {error}") from None
+        # Started in any folder, it may lack a setting of the roles: it would find nothing at all.
+        await partitions.require(services.stores.ask)
         encoded = await asked
     except Problem as problem:
-        if hasattr(asked, "close"):
-            asked.close()  # where it was not awaited
         return _refused(problem)
+    except PartitionsWrong as error:
+        return _error(f"wrong_partitions: {error}")
     except Exception as error:
         return _refused(of_failure(error, _PATH, token_hex(4)))
+    finally:
+        asked.close()  # where it was not awaited
     answer, shortened = cut(clean(encoded.body))
     return _result({"answer": answer, "cut": shortened})
 
@@ -170,27 +178,37 @@ def _result(found: dict[str, Any]) -> CallToolResult:
 
 async def _stores(settings: Settings, services: Services) -> list[dict[str, Any]]:
     """Return which parts are reachable, and what each is for."""
+    stores = services.stores
 
     async def look(
         name: str, setting: str, needed_for: str, asked: Awaitable[Any]
     ) -> dict[str, Any]:
+        found: dict[str, Any] = {"name": name, "setting": setting, "is_reachable": True}
         try:
             async with asyncio.timeout(LOOK_S):
                 await asked
-            reachable = True
         except (Problem, OSError, TimeoutError):
-            reachable = False
-        found: dict[str, Any] = {"name": name, "setting": setting, "is_reachable": reachable}
-        return found if reachable else {**found, "missing": needed_for}
+            return {**found, "is_reachable": False, "missing": needed_for}
+        except PartitionsWrong as error:
+            return {**found, "missing": f"{needed_for}; {error}"}
+        return found
+
+    async def books() -> None:
+        await stores.infos()
+        await partitions.require(stores.ask)
 
     async def api() -> None:
         _, writer = await asyncio.open_connection(settings.api_host, settings.api_port)
         writer.close()
 
-    stores = services.stores
     return list(
         await asyncio.gather(
-            look("redis", "REDIS_URL", "every figure: only search_knowledge works", stores.infos()),
+            look(
+                "redis",
+                "REDIS_URL",
+                "every figure: only search_knowledge works",
+                books(),
+            ),
             look(
                 "clickhouse",
                 "CLICKHOUSE_URL",

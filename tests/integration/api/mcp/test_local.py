@@ -6,19 +6,22 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 import orjson
+import pytest
+import redis as sync_redis
 from mcp import ClientSession
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from api.mcp.local.knowledge import MOST_CHARACTERS
 from infra.local.process import free_port
-from tests.support.systems import bound
+from schemas.redis_keys import SETTLED_PARTITIONS
+from tests.support.systems import bound, running_valkey
 
 WALLET = "5Q544fKrFoe6tsEbD7S8EmxGTJYAKtTVhAW5Q5pge4j1"
 NAMES = {
@@ -83,6 +86,42 @@ async def test_positions_are_those_of_rest(api, tmp_path) -> None:
             f"{api.url}/api/wallets/{WALLET}?limit=50", headers={"x-api-key": api.key}
         )
     assert found["answer"]["positions"] == rest.json()["positions"]
+
+
+@pytest.fixture
+def raised(tmp_path) -> Iterator[str]:
+    """The address of a Redis whose books are of 16 partitions."""
+    with running_valkey(tmp_path / "valkey") as port, sync_redis.Redis(port=port) as redis:
+        redis.set(SETTLED_PARTITIONS.make(), 16)
+        yield f"redis://127.0.0.1:{port}/0"
+
+
+async def test_of_books_of_another_count_it_says_so_in_place_of_nothing(
+    stores, raised, tmp_path
+) -> None:
+    settings = {"REDIS_URL": raised, "CLICKHOUSE_URL": str(stores.clickhouse_url)}
+    asks = (
+        ("get_wallet_positions", {"wallet": WALLET}),
+        ("get_wallet_token_position", {"wallet": WALLET, "mint": WALLET}),
+        ("get_token_info", {"mint": WALLET}),
+        ("get_token_leaderboard", {"mint": WALLET}),
+    )
+    async with local(tmp_path, **settings) as session:
+        for name, arguments in asks:
+            is_answered, text = await called(session, name, **arguments)
+            assert not is_answered
+            assert text.startswith("wrong_partitions: SETTLED_PARTITIONS is 8, but"), name
+            assert "set SETTLED_PARTITIONS=16" in text
+        _, found = await called(session, "get_capabilities")
+        assert "set SETTLED_PARTITIONS=16" in found["stores"][0]["missing"]
+    env = servers(config(tmp_path, SETTLED_PARTITIONS="16"))["soltape-local"]["env"]
+    assert env["SETTLED_PARTITIONS"] == "16"
+    async with local(tmp_path, **{**env, **settings}) as session:
+        is_answered, found = await called(session, "get_wallet_positions", wallet=WALLET)
+        assert is_answered
+        assert found["answer"]["wallet"] == WALLET
+        _, found = await called(session, "get_capabilities")
+        assert "missing" not in found["stores"][0]
 
 
 async def test_without_any_store_it_searches_and_says_what_is_missing(tmp_path) -> None:
@@ -167,11 +206,11 @@ def test_ctrl_c_ends_it_while_it_waits_for_a_message(tmp_path) -> None:
             run.kill()
 
 
-def config(folder: Path) -> str:
+def config(folder: Path, **settings: str) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "infra.cli", "mcp", "config", "--url", "https://tape.example"],
         cwd=folder,
-        env={**os.environ, "REDIS_URL": "redis://127.0.0.1:1/0"},
+        env={**os.environ, "REDIS_URL": "redis://127.0.0.1:1/0", **settings},
         capture_output=True,
         text=True,
         timeout=120,
