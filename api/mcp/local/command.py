@@ -7,6 +7,7 @@ import json
 import logging
 import signal
 import sys
+from shlex import join, quote
 from typing import Any, Final
 
 import click
@@ -18,6 +19,7 @@ from infra.telemetry import configure_logging
 from schemas.topics import FEWEST_SETTLED
 
 HOSTED: Final = "http://127.0.0.1:8000"
+_ADD: Final = "claude mcp add"
 # Clients start it in the folder of whatever they work on: -P keeps its modules out of ours.
 _ARGUMENTS: Final = ("-P", "-m", "infra.cli", "mcp")
 
@@ -75,6 +77,7 @@ def config(url: str) -> None:
       soltape mcp config
       soltape mcp config --url https://api.example.com
     """
+    url = url.rstrip("/")
     settings = load()
     env = {"REDIS_URL": str(settings.redis_url)}
     if settings.settled_partitions != FEWEST_SETTLED:
@@ -88,9 +91,9 @@ def config(url: str) -> None:
     click.echo("\nVS Code (.vscode/mcp.json):")
     click.echo(_shown({"servers": {**servers, "soltape-local": {"type": "stdio", **local}}}))
     click.echo("\nClaude Code:")
-    click.echo(f"claude mcp add --transport http soltape {url}/mcp --header 'x-api-key: YOUR_KEY'")
-    given = " ".join(f"--env {name}={value}" for name, value in env.items())
-    click.echo(f"claude mcp add soltape-local {given} -- {sys.executable} {' '.join(_ARGUMENTS)}")
+    click.echo(f"{_ADD} --transport http soltape {quote(url)}/mcp --header 'x-api-key: YOUR_KEY'")
+    given = " ".join(f"--env {name}={quote(value)}" for name, value in env.items())
+    click.echo(f"{_ADD} soltape-local {given} -- {join([sys.executable, *_ARGUMENTS])}")
     click.echo(f"\nClients that know SSE alone: {url}/mcp/sse, with the same header.")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -208,7 +209,7 @@ def test_ctrl_c_ends_it_while_it_waits_for_a_message(tmp_path) -> None:
 
 def config(folder: Path, **settings: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-m", "infra.cli", "mcp", "config", "--url", "https://tape.example"],
+        [sys.executable, "-m", "infra.cli", "mcp", "config", "--url", "https://tape.example/"],
         cwd=folder,
         env={**os.environ, "REDIS_URL": "redis://127.0.0.1:1/0", **settings},
         capture_output=True,
@@ -226,14 +227,20 @@ def servers(text: str) -> dict[str, Any]:
 
 
 def test_config_prints_what_clients_take(tmp_path) -> None:
-    said = config(tmp_path)
+    redis_url = "rediss://:a&b$(c)@127.0.0.1:1/0?ssl_cert_reqs=none"
+    said = config(tmp_path, REDIS_URL=redis_url)
     found = servers(said)
     assert found["soltape"]["url"] == "https://tape.example/mcp"
-    assert found["soltape-local"]["env"] == {"REDIS_URL": "redis://127.0.0.1:1/0"}
-    command = " ".join([sys.executable, *found["soltape-local"]["args"]])
-    assert (
-        f"claude mcp add soltape-local --env REDIS_URL=redis://127.0.0.1:1/0 -- {command}" in said
-    )
+    assert found["soltape-local"]["env"] == {"REDIS_URL": redis_url}
+    local = [sys.executable, *found["soltape-local"]["args"]]
+    hosted = ["--transport", "http", "soltape", "https://tape.example/mcp"]
+    commands = [shlex.split(line) for line in said.splitlines() if line.startswith("claude")]
+    assert commands == [
+        ["claude", "mcp", "add", *hosted, "--header", "x-api-key: YOUR_KEY"],
+        ["claude", "mcp", "add", "soltape-local", "--env", f"REDIS_URL={redis_url}", "--", *local],
+    ]
+    # As a shell reads it: with the quotes, no word of the address is a command.
+    assert f"'{redis_url}'" in said
 
 
 async def test_it_starts_in_a_folder_with_packages_of_the_same_names(tmp_path) -> None:
