@@ -102,6 +102,8 @@ async def test_time_is_a_place_to_go_on_from(store, reader):
     await store.add(3, entry="3000-5")
     await reader.start()
     assert (await reader.caught_up("1500-0-0")).story == [1, 2, 3]
+    assert (await reader.caught_up("1999-0-0")).story == [1, 2, 3]
+    assert (await reader.caught_up("2000-0-0")).story == [2, 3], "that event was seen"
     assert (await reader.caught_up("2000-0-9")).story == [3]
     assert (await reader.caught_up("2500-0-0")).story == [3]
     late = await reader.caught_up("4000-0-0")
