@@ -7,7 +7,9 @@ import asyncio
 from collections import Counter, defaultdict
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -427,6 +429,43 @@ def test_query_sandwich_victims(empty):
         {"victim": "victim", "times": 2, "attackers": 1, "tokens": 1, "traded_usd": 25.0,
          "lost_usd_at_least": 7.0},
     ]  # fmt: skip
+
+
+def test_sandwiches_in_a_pool_of_many_trades(empty):
+    writer, reader = empty
+    chance = Random(7)
+    rows = [
+        leg(
+            tx_index // 2, f"wallet {chance.randrange(60)}", chance.choice(("buy", "sell")),
+            chance.randrange(1000, 1300), 1000, 1, event_index=tx_index % 2,
+        )
+        for tx_index in range(400)
+    ]  # fmt: skip
+    insert(writer, "swaps", rows)
+    legs = [dict(zip(TABLES["swaps"].columns, row, strict=True)) for row in rows]
+    assert sorted(
+        (row["victim_signature"], row["front_signature"], row["back_signature"])
+        for row in reader.query("SELECT * FROM sandwiches").named_results()
+    ) == sorted(filter(None, map(partial(sandwich, legs), range(len(legs)))))
+
+
+def sandwich(legs, at):
+    """The signatures of a trade and of those nearest around it, if it was sandwiched."""
+    victim = legs[at]
+    for front in reversed(legs[:at]):
+        if front["side"] != victim["side"] or front["wallet"] == victim["wallet"]:
+            continue
+        for back in legs[at + 1 :]:
+            if (
+                (front["wallet"], front["side"]) == (back["wallet"], OTHER_SIDE[back["side"]])
+                and len({each["signature"] for each in (front, victim, back)}) == 3
+                and abs(back["amount_raw"] - front["amount_raw"]) <= 0.1 * front["amount_raw"]
+            ):
+                return victim["signature"], front["signature"], back["signature"]
+    return None
+
+
+OTHER_SIDE = {"buy": "sell", "sell": "buy"}
 
 
 def position(wallet, day, realized_micros, sells, mint="M", slot=1):
