@@ -11,7 +11,7 @@ SELECT
     sum(sells) AS sold_times
 FROM position_days
 WHERE mint = {mint:String}
-    AND day > (SELECT toDate(max(block_time)) FROM slots) - {days:UInt16}
+    AND dateDiff('day', day, (SELECT toDate(max(block_time)) FROM slots)) < {days:UInt16}
 GROUP BY wallet
 HAVING sold_times > 0
 ORDER BY realized_usd DESC, wallet

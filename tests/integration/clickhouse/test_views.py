@@ -500,6 +500,10 @@ def test_query_top_wallets(empty):
         ("first", 4.0, 1), ("steady", 2.5, 1), ("loser", -1.0, 1),
     ]  # fmt: skip
     assert rows[0]["realized_sol"] == pytest.approx(0.024)
+    ever = ask(reader, "top-wallets", mint="M", days=36_500)  # more than there are since 1970
+    assert [(row["wallet"], row["realized_usd"]) for row in ever][:2] == [
+        ("was-rich", 900.0), ("steady", 7.5),
+    ]  # fmt: skip
     board = reader.query("SELECT rank, wallet, realized_usd FROM leaderboard WHERE mint = 'M'")
     assert sorted(board.result_rows) == [
         (1, "was-rich", 900.0), (2, "steady", 7.5), (3, "first", 4.0), (4, "loser", -1.0),
