@@ -1,4 +1,4 @@
--- Trades, wallets and volume of each venue, hour by hour.
+-- Trades, wallets and volume of each venue, hour by hour; all_kept is false where trades of the hour are deleted, or of before the tape.
 -- hours = 24: how many hours up to the last slot
 SELECT
     toStartOfHour(block_time) AS hour,
@@ -6,7 +6,8 @@ SELECT
     count() AS trades,
     uniq(wallet) AS wallets,
     round(sum(usd_value), 2) AS volume_usd,
-    round(100 * volume_usd / sum(volume_usd) OVER (PARTITION BY hour), 2) AS share_pct
+    round(100 * volume_usd / sum(volume_usd) OVER (PARTITION BY hour), 2) AS share_pct,
+    hour >= (SELECT kept_from FROM swaps_kept) AS all_kept
 FROM trades
 WHERE block_time >= (SELECT toStartOfHour(max(block_time)) FROM slots) - toIntervalHour({hours:UInt16})
 GROUP BY hour, dex

@@ -1,15 +1,18 @@
 -- What becomes of new tokens, launchpad by launchpad: how many leave their curve, how many are still traded.
 -- days = 7: tokens created in so many days up to the last slot
--- alive_s = 3600: traded so many seconds after its creation, or later, is alive; younger tokens do not count
-WITH (SELECT max(block_time) FROM slots) AS last_time
+-- alive_s = 3600: traded so many seconds after its creation, or later, is alive; younger tokens do not count, nor those of which trades are deleted
+WITH
+    (SELECT max(block_time) FROM slots) AS last_time,
+    (SELECT kept_from FROM swaps_kept) AS kept_from,
+    created_at <= last_time - {alive_s:UInt32} AND created_at >= kept_from AS counts
 SELECT
     platform,
     count() AS launches,
     countIf(isNotNull(migrated_at)) AS migrated,
     round(100 * migrated / launches, 2) AS migrated_pct,
     round(quantileExactIf(0.5)(seconds_to_migration, isNotNull(migrated_at)), 1) AS median_seconds_to_migration,
-    countIf(created_at <= last_time - {alive_s:UInt32}) AS old_enough,
-    countIf(created_at <= last_time - {alive_s:UInt32} AND last_trade_at >= created_at + {alive_s:UInt32}) AS alive,
+    countIf(counts) AS old_enough,
+    countIf(counts AND last_trade_at >= created_at + {alive_s:UInt32}) AS alive,
     round(100 * alive / nullIf(old_enough, 0), 2) AS alive_pct
 FROM launches
 LEFT JOIN

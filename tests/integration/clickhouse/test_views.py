@@ -32,6 +32,7 @@ from schemas.events import Creation, Migration, Side, Swap
 from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
 from schemas.proto.tape_pb2 import SlotBatch
 from schemas.rows import TABLES
+from schemas.times import DAY_MS, HOUR_MS
 
 SLOTS = 200
 SOL_USD = SolUsd.of(Decimal("151.5"))
@@ -322,6 +323,52 @@ def test_query_launchpad_survival(tape, reader):
     } == dict(wanted)
     assert sum(row["alive"] for row in rows) > 0
     assert sum(row["alive"] for row in rows) < sum(row["old_enough"] for row in rows)
+
+
+def test_what_retention_deleted_is_not_counted_as_not_traded(empty):
+    writer, reader = empty
+    now_ms = int(datetime.now(UTC).timestamp() * 1000)
+    kept_ms, cut_ms = now_ms - 2 * DAY_MS, now_ms - 95 * DAY_MS
+
+    def slot(number, time_ms):
+        insert(writer, "slots", [(number, None, "", time_ms, 0, 0, 0, 0, True, None)])
+
+    assert kept_from(reader) is None
+    slot(1, now_ms - 100 * DAY_MS)
+    slot(9, now_ms)
+    assert kept_from(reader) == now_ms - 100 * DAY_MS
+    for mint, time_ms in (("old", cut_ms), ("new", kept_ms)):
+        words = dict.fromkeys(TABLES["creations"].columns, "") | {
+            "slot": 2, "tx_index": 1, "event_index": 1, "block_time": time_ms, "mint": mint,
+            "platform": "pump-fun", "decimals": None, "supply_raw": None,
+        }  # fmt: skip
+        insert(writer, "creations", [tuple(words.values())])
+    # Both were traded after an hour; of the old one that alone is gone.
+    insert(writer, "swaps", [
+        leg(1, "w", "buy", 1, 1, 1, slot=2, mint="old", block_time=cut_ms),
+        leg(1, "w", "buy", 1, 1, 1, slot=3, mint="new", block_time=kept_ms + HOUR_MS),
+    ])  # fmt: skip
+    by = {"days": 100, "alive_s": 60}
+    (row,) = ask(reader, "launchpad-survival", **by)
+    assert (row["launches"], row["old_enough"], row["alive"]) == (2, 2, 1)  # the database is new
+    made = now_ms / 1000 - 91 * 86_400
+    writer.command(f"INSERT INTO schema_migrations (number, applied_at) VALUES (1, {made})")
+    assert kept_from(reader) == pytest.approx(now_ms - 90 * DAY_MS, abs=DAY_MS / 2)
+    (row,) = ask(reader, "launchpad-survival", **by)
+    assert (row["launches"], row["old_enough"], row["alive"]) == (2, 1, 1)
+    hours = ask(reader, "hourly-volume", hours=100 * 24)
+    assert [row["all_kept"] for row in hours] == [True, False]
+    # A shorter setting removed what the present one would keep.
+    writer.command("ALTER TABLE swaps DELETE WHERE mint = 'old' SETTINGS mutations_sync = 1")
+    writer.command("ALTER TABLE swaps REMOVE TTL")
+    assert kept_from(reader) == kept_ms + HOUR_MS
+
+
+def kept_from(reader):
+    """What swaps_kept says, in milliseconds."""
+    (row,) = reader.query("SELECT * FROM swaps_kept").named_results()
+    at = row["kept_from"]
+    return at and round(at.timestamp() * 1000)
 
 
 def test_query_slot_completeness(tape, reader):
