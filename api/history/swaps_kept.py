@@ -13,7 +13,7 @@ from typing import Final
 from api.stores.caches import SharedReading
 from api.stores.clients import Stores
 from infra.clickhouse.sql import load
-from schemas.times import DAY_MS
+from schemas.times import DAY_MS, HOUR_MS
 
 FRESH_FOR_S: Final = 30.0
 _KEPT: Final = load(__package__, "swaps_kept")
@@ -43,5 +43,6 @@ def kept_from(begin_ms: int, oldest_ms: int, made_ms: int, now_ms: int, days: in
     if not begin_ms:
         return None
     kept = oldest_ms if oldest_ms // DAY_MS > begin_ms // DAY_MS else begin_ms
-    expired_ms = now_ms - days * DAY_MS
+    # In whole hours: the same page keeps its ETag for an hour.
+    expired_ms = -((days * DAY_MS - now_ms) // HOUR_MS) * HOUR_MS
     return max(kept, expired_ms) if days and made_ms <= expired_ms else kept
