@@ -110,8 +110,8 @@ class Front:
         return not self._running
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
-        fields = await form_fields(request)
         user = self._authenticate(request)
+        fields = await form_fields(request)
         reads_only = user is self._reader
         call = call_of(request, fields)
         request["query_id"] = call.query_id

@@ -135,6 +135,7 @@ async def form_fields(request: web.Request) -> dict[str, str]:
     if (request.content_length or 0) > MAX_STATEMENT_BYTES:
         raise _too_large(MAX_STATEMENT_BYTES)
     fields: dict[str, str] = {}
+    left_bytes = MAX_STATEMENT_BYTES  # of a form without a length, too
     try:
         async for part in await request.multipart():
             if not isinstance(part, BodyPartReader) or part.filename or not part.name:
@@ -142,6 +143,9 @@ async def form_fields(request: web.Request) -> dict[str, str]:
                     Code.NOT_IMPLEMENTED, "External data is not served by the embedded engine"
                 )
             fields[part.name] = (await part.read(decode=True)).decode()
+            left_bytes -= len(part.name) + len(fields[part.name])
+            if left_bytes < 0:
+                raise _too_large(MAX_STATEMENT_BYTES)
     except ValueError as error:
         raise refusal(Code.BAD_ARGUMENTS, f"The multipart form is not readable: {error}") from None
     return fields

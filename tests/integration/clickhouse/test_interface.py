@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlencode
 
@@ -257,6 +258,25 @@ def test_a_statement_too_large_is_refused(post):
     bomb = lz4.frame.compress(b"SELECT 1 --" + bytes(50_000_000))
     answer = post(bomb, {"Content-Encoding": "lz4"})
     assert (answer.status, answer.headers["X-ClickHouse-Exception-Code"]) == (413, "229")
+
+
+def test_a_form_too_large_is_refused(embedded):
+    field = '--x\r\nContent-Disposition: form-data; name="param_{}"\r\n\r\n{}\r\n'
+    parts = [field.format(number, "x" * 900_000).encode() for number in range(6)]
+    answer = HTTP.request(
+        "POST", f"{embedded.url}/?query=SELECT+1", body=iter([*parts, b"--x--\r\n"]), chunked=True,
+        headers={"Content-Type": "multipart/form-data; boundary=x"}, retries=False,
+    )  # fmt: skip
+    assert (answer.status, answer.headers["X-ClickHouse-Exception-Code"]) == (413, "229")
+
+
+def test_nothing_is_read_of_a_caller_who_may_not_ask(embedded):
+    with socket.create_connection(("127.0.0.1", embedded.port), timeout=30) as connection:
+        connection.sendall(
+            b"POST /?user=nobody HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n"
+            b"Content-Type: multipart/form-data; boundary=x\r\n\r\n5\r\n--x\r\n\r\n"
+        )
+        assert connection.recv(4096).startswith(b"HTTP/1.1 403 ")  # the body has no end
 
 
 def test_external_data_is_refused_by_name(client):
