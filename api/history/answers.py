@@ -25,6 +25,14 @@ from api.wallets.position_answers import (
 FromDay = Annotated[str, about("first day asked for, UTC", "2026-07-02")]
 ToDay = Annotated[str, about("last day asked for, UTC", "2026-07-31")]
 Decimals = Annotated[int | None, about("places of the token behind the point", 6)]
+TapeBegan = Annotated[
+    int | None,
+    about(
+        "time of the first block that is recorded: what was before is not known, and the day it is "
+        "in not whole; null: none is yet",
+        1_755_900_000_000,
+    ),
+]
 
 
 class DailyPnl(AsOf):
@@ -33,6 +41,7 @@ class DailyPnl(AsOf):
     wallet: str
     from_day: FromDay
     to_day: ToDay
+    known_from_ms: TapeBegan
     days: Annotated[
         list[PnlDay], about("oldest first; days on which the wallet did nothing are left out")
     ]
@@ -60,6 +69,7 @@ class DailyTokenPnl(AsOf):
     decimals: Decimals
     from_day: FromDay
     to_day: ToDay
+    known_from_ms: TapeBegan
     days: Annotated[list[TokenDay], about("oldest first; days without a change are left out")]
     total: Annotated[TokenChange, about("all these days together")]
 
@@ -99,6 +109,7 @@ class DailyTrades(AsOf):
     wallet: str
     from_day: FromDay
     to_day: ToDay
+    known_from_ms: TapeBegan
     days: Annotated[
         list[VolumeDay], about("oldest first; days on which the wallet did nothing are left out")
     ]
@@ -249,12 +260,12 @@ class Candles(AsOf):
     decimals: Decimals
     from_ms: Annotated[int, about("candles that begin then or later", 1_763_682_000_000)]
     to_ms: Annotated[int, about("and before this", 1_763_700_000_001)]
-    kept_since_ms: Annotated[
+    known_from_ms: Annotated[
         int | None,
         about(
-            "candles that began before this may be deleted: none there is not known to be none; "
-            "null: all are kept",
-            None,
+            "an interval without a candle that began before this may have had trades: before the "
+            "tape, or, of a second, deleted; null: nothing is recorded yet",
+            1_755_900_000_000,
         ),
     ]
     candles: Annotated[list[CandleRow], about("an interval without trades has none")]

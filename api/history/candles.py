@@ -11,6 +11,7 @@ from api.http.windows import backwards
 from api.stores.clients import Stores
 from api.stores.gaps import GapReader
 from api.tokens.reader import SOL_MINT, TokenReader, unknown_token
+from api.wallets.holdings import Beginning
 from infra.clickhouse.sql import load
 from schemas.amounts import human, sol, text, usd
 from schemas.markets import INTERVALS_S, PRICE_SCALE, Candle, unpack_candles
@@ -32,6 +33,7 @@ _PRICES: Final = (
 async def read_candles(
     stores: Stores,
     gaps: GapReader,
+    beginning: Beginning,
     reader: TokenReader,
     mint: str,
     interval: str,
@@ -73,7 +75,7 @@ async def read_candles(
         "decimals": token.decimals,
         "from_ms": start_ms,
         "to_ms": end_ms,
-        "kept_since_ms": _kept_since_ms(interval),
+        "known_from_ms": _known_from_ms(interval, await beginning.read()),
         "candles": [
             _candle(
                 found[at_ms],
@@ -89,12 +91,19 @@ async def read_candles(
     }
 
 
-def _kept_since_ms(interval: str) -> int | None:
-    """Return before which time candles may be deleted, in whole hours; None: all are kept."""
-    if (kept_ms := KEPT_MS.get(interval)) is None:
+def _known_from_ms(interval: str, began: tuple[int, int] | None) -> int | None:
+    """Return from when on an interval without a candle had no trade; None: no slot is recorded.
+
+    `began` is the first slot and its time.
+    """
+    if began is None:
         return None
-    since_ms = time.time_ns() // 1_000_000 - kept_ms
-    return -(-since_ms // _HOUR_MS) * _HOUR_MS  # the same answer keeps its ETag for an hour
+    _, known_ms = began
+    if (kept_ms := KEPT_MS.get(interval)) is not None:
+        since_ms = time.time_ns() // 1_000_000 - kept_ms
+        # In whole hours: the same answer keeps its ETag for an hour.
+        known_ms = max(known_ms, -(-since_ms // _HOUR_MS) * _HOUR_MS)
+    return known_ms
 
 
 def _range(length_ms: int, from_ms: int | None, to_ms: int | None, now_ms: int) -> tuple[int, int]:

@@ -18,6 +18,7 @@ from api.stores.gaps import GapReader
 from api.stores.settled import Settled, read_settled
 from api.tokens.reader import TokenReader, unknown_token
 from api.wallets.figures import outcome, paid, trading
+from api.wallets.holdings import Beginning
 from infra.clickhouse.sql import load
 from schemas.amounts import human, sol, usd
 from schemas.positions import Position, WalletDay, summary
@@ -33,22 +34,37 @@ Row = Mapping[str, Any]
 
 
 async def read_daily_pnl(
-    stores: Stores, gaps: GapReader, wallet: str, from_ms: int | None, to_ms: int | None
+    stores: Stores,
+    gaps: GapReader,
+    beginning: Beginning,
+    wallet: str,
+    from_ms: int | None,
+    to_ms: int | None,
 ) -> DailyPnl:
     """Return the gains of each day; raises Problem."""
-    return cast(DailyPnl, await _read_daily(stores, gaps, wallet, from_ms, to_ms, trading))
+    return cast(
+        DailyPnl, await _read_daily(stores, gaps, beginning, wallet, from_ms, to_ms, trading)
+    )
 
 
 async def read_daily_trades(
-    stores: Stores, gaps: GapReader, wallet: str, from_ms: int | None, to_ms: int | None
+    stores: Stores,
+    gaps: GapReader,
+    beginning: Beginning,
+    wallet: str,
+    from_ms: int | None,
+    to_ms: int | None,
 ) -> DailyTrades:
     """Return the volumes of each day; raises Problem."""
-    return cast(DailyTrades, await _read_daily(stores, gaps, wallet, from_ms, to_ms, _volume))
+    return cast(
+        DailyTrades, await _read_daily(stores, gaps, beginning, wallet, from_ms, to_ms, _volume)
+    )
 
 
 async def _read_daily(
     stores: Stores,
     gaps: GapReader,
+    beginning: Beginning,
     wallet: str,
     from_ms: int | None,
     to_ms: int | None,
@@ -64,6 +80,7 @@ async def _read_daily(
         "wallet": wallet,
         "from_day": str(days.first),
         "to_day": str(days.last),
+        "known_from_ms": await _known_from_ms(beginning),
         "days": [
             {"day": day, "from_ms": _begin_ms(day), **answer(each)} for day, each in figures.items()
         ],
@@ -72,6 +89,11 @@ async def _read_daily(
         "as_of_ms": now.time_ms,
         "gaps": (await gaps.read()).of_wallet(wallet),
     }
+
+
+async def _known_from_ms(beginning: Beginning) -> int | None:
+    began = await beginning.read()
+    return None if began is None else began[1]
 
 
 async def _range(
@@ -88,6 +110,7 @@ async def _range(
 async def read_daily_token_pnl(
     stores: Stores,
     gaps: GapReader,
+    beginning: Beginning,
     reader: TokenReader,
     wallet: str,
     mint: str,
@@ -130,6 +153,7 @@ async def read_daily_token_pnl(
         "decimals": decimals,
         "from_day": first,
         "to_day": str(days.last),
+        "known_from_ms": await _known_from_ms(beginning),
         "days": changes,
         "total": _change(started, before, decimals),
         "as_of_slot": now.slot,

@@ -55,7 +55,7 @@ async def pnl(request: Request, wallet: Wallet, from_ms: From = None, to_ms: To 
 
     Days are UTC, by the time of the blocks: the 30 up to `to` without `from`, at most 366. A time
     in `from` or `to` counts as its day. Days on which the wallet did nothing
-    are left out; an unknown wallet has none.
+    are left out; an unknown wallet has none. What was before `known_from_ms` is not known.
     """
     return send(request, await services(request).history.daily_pnl(wallet, from_ms, to_ms))
 
@@ -72,7 +72,8 @@ async def token_pnl(
 
     Days are UTC, by the time of the blocks: the 30 up to `to` without `from`, at most 366. A time
     in `from` or `to` counts as its day. Days without a change are left out: a
-    wallet that never had the token has none. A token that nobody has heard of is 404.
+    wallet that never had the token has none. What was before `known_from_ms` is not known. A token
+    that nobody has heard of is 404.
     """
     answer = await services(request).history.daily_token_pnl(wallet, mint, from_ms, to_ms)
     return send(request, answer)
@@ -90,7 +91,7 @@ async def trades(
 
     Days are UTC, by the time of the blocks: the 30 up to `to` without `from`, at most 366. A time
     in `from` or `to` counts as its day. Days on which the wallet did nothing
-    are left out; an unknown wallet has none.
+    are left out; an unknown wallet has none. What was before `known_from_ms` is not known.
     """
     return send(request, await services(request).history.daily_trades(wallet, from_ms, to_ms))
 
@@ -184,7 +185,7 @@ async def candles(
     has no candle. Volumes leave out trades of unknown value, counts do not. Candles of SOL are of
     the SOL/USD reference that swaps are valued with, and have no volume. Candles begin within the
     range, without `from` the last 300 intervals of it; at most 1,500 intervals. Candles of a second
-    are kept for a week: `kept_since_ms` says from when on none means that nothing was traded.
+    are kept for a week. `known_from_ms` says from when on none means that nothing was traded.
     """
     answer = await services(request).history.candles(mint, interval, from_ms, to_ms)
     return send(request, answer)

@@ -10,6 +10,7 @@ from api.stores.caches import SingleFlight
 from api.stores.clients import Stores
 from api.stores.gaps import GapReader
 from api.tokens.reader import TokenReader
+from api.wallets.holdings import Beginning
 
 
 class HistoryService:
@@ -21,28 +22,48 @@ class HistoryService:
         self._stores = stores
         self._tokens = tokens
         self._gaps = gaps
+        self._beginning = Beginning(stores)
         self._kept = KeptSwaps(stores, swaps_days)
         self._reads = SingleFlight()
 
     async def daily_pnl(self, wallet: str, from_ms: int | None, to_ms: int | None) -> Encoded:
         """Return what a wallet realized on each day (`answers.DailyPnl`)."""
         return await self._reads.get(
-            daily.read_daily_pnl, self._stores, self._gaps, wallet, from_ms, to_ms
+            daily.read_daily_pnl,
+            self._stores,
+            self._gaps,
+            self._beginning,
+            wallet,
+            from_ms,
+            to_ms,
         )
 
     async def daily_token_pnl(
         self, wallet: str, mint: str, from_ms: int | None, to_ms: int | None
     ) -> Encoded:
         """Return what a wallet did with a token on each day (`answers.DailyTokenPnl`)."""
-        read = daily.read_daily_token_pnl
         return await self._reads.get(
-            read, self._stores, self._gaps, self._tokens, wallet, mint, from_ms, to_ms
+            daily.read_daily_token_pnl,
+            self._stores,
+            self._gaps,
+            self._beginning,
+            self._tokens,
+            wallet,
+            mint,
+            from_ms,
+            to_ms,
         )
 
     async def daily_trades(self, wallet: str, from_ms: int | None, to_ms: int | None) -> Encoded:
         """Return what a wallet bought and sold on each day (`answers.DailyTrades`)."""
         return await self._reads.get(
-            daily.read_daily_trades, self._stores, self._gaps, wallet, from_ms, to_ms
+            daily.read_daily_trades,
+            self._stores,
+            self._gaps,
+            self._beginning,
+            wallet,
+            from_ms,
+            to_ms,
         )
 
     async def wallet_swaps(self, wallet: str, asked: Asked) -> Encoded:
@@ -86,6 +107,7 @@ class HistoryService:
             candles.read_candles,
             self._stores,
             self._gaps,
+            self._beginning,
             self._tokens,
             mint,
             interval,

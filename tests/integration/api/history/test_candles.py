@@ -12,8 +12,9 @@ from api.history.routes import Interval
 from schemas.away import bit
 from schemas.markets import INTERVALS_S, PRICE_SCALE, Candle, pack_candle
 from schemas.redis_keys import MARKET, MARKETS, MARKETS_AWAY, mint_tag
-from schemas.rows import CANDLES
+from schemas.rows import CANDLES, SLOTS
 from schemas.solana.base58 import decode
+from schemas.times import DAY_MS, HOUR_MS
 
 NOW_MS = 1_785_499_140_000
 SLOT = 400_000_000
@@ -106,22 +107,53 @@ async def test_the_last_300_with_the_running_one(store, ask, token, interval):
     assert (answer["interval"], answer["interval_s"]) == (interval, length_s)
     assert (answer["as_of_slot"], answer["as_of_ms"]) == (SLOT, NOW_MS)
     assert (answer["from_ms"], answer["to_ms"]) == ((last_s - 299 * length_s) * 1000, NOW_MS + 1)
-    assert (answer["kept_since_ms"] is not None) == (interval == "1s")
 
 
-async def test_what_may_be_deleted_is_said(store, ask, token):
+@pytest.fixture
+def began_ms(store):
+    """The time of the tape's first slot, which is recorded for a test."""
+    store.clickhouse.command(f"TRUNCATE TABLE {SLOTS.name}")
+    time_ms = NOW_MS - 3 * DAY_MS
+    for number, at_ms in ((SLOT - 1, NOW_MS), (SLOT - 700_000, time_ms)):
+        store.insert(SLOTS.name, [(number, None, "", at_ms, 1, 0, 0, 0, True, None)])
+    yield time_ms
+    store.clickhouse.command(f"TRUNCATE TABLE {SLOTS.name}")
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["wallets/{}/pnl/daily", "wallets/{}/pnl/{}/daily", "wallets/{}/trades/daily"]
+    + [f"tokens/{{1}}/candles?interval={each}" for each in INTERVALS_S if each != "1s"],
+)
+async def test_what_was_before_the_tape_is_not_taken_for_nothing(
+    began_ms, ask, token, new_address, path
+):
+    random, mint = token
+    answer = await ask.get("/api/" + path.format(new_address(random), mint))
+    assert answer["known_from_ms"] == began_ms
+
+
+async def test_what_may_be_deleted_is_said(store, began_ms, ask, token):
     """Deleted is by when a row was written; so none that began since is."""
     _, mint = token
-    began_ms = time.time_ns() // 1_000_000
+    asked_ms = time.time_ns() // 1_000_000
     answer = await ask.get(f"/api/tokens/{mint}/candles", interval="1s")
     [[statement]] = store.clickhouse.query(
         f"SELECT create_table_query FROM system.tables WHERE name = '{CANDLES.name}' "
         "AND database = currentDatabase()"
     ).result_rows
     assert "TTL written_at + toIntervalDay(7) WHERE interval_s = 1" in statement
-    week_ms, hour_ms = 7 * 24 * 3_600_000, 3_600_000
-    assert 0 <= answer["kept_since_ms"] - (began_ms - week_ms) <= hour_ms + 60_000
-    assert answer["kept_since_ms"] % hour_ms == 0
+    assert began_ms < asked_ms - 7 * DAY_MS
+    assert 0 <= answer["known_from_ms"] - (asked_ms - 7 * DAY_MS) <= HOUR_MS + 60_000
+    assert answer["known_from_ms"] % HOUR_MS == 0
+
+
+async def test_before_the_first_slot_nothing_is_known(store, ask, token):
+    _, mint = token
+    store.clickhouse.command(f"TRUNCATE TABLE {SLOTS.name}")
+    for interval in ("1s", "1m"):
+        answer = await ask.get(f"/api/tokens/{mint}/candles", interval=interval)
+        assert answer["known_from_ms"] is None
 
 
 async def test_ranges(store, ask, token):
