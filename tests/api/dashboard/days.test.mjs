@@ -5,6 +5,7 @@ import {
   dayMs,
   dayOf,
   everyDay,
+  firstKnown,
   runningSums,
   scale,
 } from "../../../api/dashboard/page/lib/days.js";
@@ -37,4 +38,16 @@ test("a scale has round ticks, holds its ends and zero", () => {
   }
   assert.deepEqual(scale(-3, 17).ticks, [-5, 0, 5, 10, 15, 20]);
   assert.deepEqual(scale(0, 0), { low: 0, high: 1, ticks: [0, 1] });
+});
+
+test("days before the tape began are not idle ones", () => {
+  const began = dayMs("2026-07-30") + 1;
+  for (const [fromDay, knownFromMs, first] of [
+    ["2026-07-02", began, "2026-07-30"],
+    ["2026-07-30", began, "2026-07-30"],
+    ["2026-07-31", began, "2026-07-31"],
+    ["2026-07-02", null, "2026-07-02"],
+  ]) {
+    assert.equal(firstKnown({ from_day: fromDay, known_from_ms: knownFromMs }), first);
+  }
 });

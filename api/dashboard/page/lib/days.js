@@ -12,6 +12,11 @@ export function dayOf(timeMs) {
   return new Date(timeMs).toISOString().slice(0, 10);
 }
 
+/** Returns the first day that is known: that of a range, or a later one in which the tape began. */
+export function firstKnown({ from_day: fromDay, known_from_ms: knownFromMs }) {
+  return knownFromMs > dayMs(fromDay) ? dayOf(knownFromMs) : fromDay;
+}
+
 /**
  * Returns a row for every day from `fromDay` to `toDay`, both included: that of `days` with the
  * same `day`, else `{day, isIdle: true}`.

@@ -1,7 +1,7 @@
 // The days of a wallet: what was realized, or how much was traded, as bars and as a table.
 
 import { createBars } from "../../lib/bars.js";
-import { dayMs, dayOf, everyDay } from "../../lib/days.js";
+import { dayMs, dayOf, everyDay, firstKnown } from "../../lib/days.js";
 import { element, setText } from "../../lib/dom.js";
 import { amount, count, money, roundMoney } from "../../lib/format.js";
 import { createPanel } from "../../lib/panel.js";
@@ -50,17 +50,19 @@ export function createDaily({ api, path }) {
       return { kind, answer: await api.get(`${path}/${KINDS[kind].path}`, { query, signal }) };
     },
     show({ kind: shown, answer }) {
-      const { from_day: first, to_day: last, total } = answer;
+      const { from_day: asked, to_day: last, total } = answer;
+      const first = firstKnown(answer);
+      const before = first === asked ? "" : " Nothing is recorded of before.";
       const days = everyDay(answer.days, first, last);
       const isIdle = answer.days.length === 0;
       nothing.hidden = !isIdle;
-      setText(nothing, `No trade from ${first} to ${last}.`);
+      setText(nothing, `No trade from ${first} to ${last}.${before}`);
       drawn.hidden = isIdle;
       const words =
         shown === "pnl"
           ? `${money(total.realized_usd, { sign: true })} realized from ${first} to ${last}, ${count(total.wins)} sales with a gain, ${count(total.losses)} with a loss`
           : `${money(total.volume_usd)} traded from ${first} to ${last} in ${count(total.trades)} trades`;
-      setText(summary, `${words}. Days are UTC.`);
+      setText(summary, `${words}.${before} Days are UTC.`);
       for (const [name, table] of Object.entries(tables)) table.element.hidden = name !== shown;
       tables[shown].update(answer.days.toReversed());
       bars.show(words, days.map((day) => bar(day, shown)));
