@@ -6,7 +6,7 @@ SELECT
     count() AS trades,
     uniq(wallet) AS wallets,
     round(sum(usd_value), 2) AS volume_usd,
-    round(100 * volume_usd / sum(volume_usd) OVER (PARTITION BY hour), 2) AS share_pct,
+    round(100 * volume_usd / nullIf(sum(volume_usd) OVER (PARTITION BY hour), 0), 2) AS share_pct,
     hour >= (SELECT kept_from FROM swaps_kept) AS all_kept
 FROM trades
 WHERE block_time >= (SELECT toStartOfHour(max(block_time)) FROM slots) - toIntervalHour({hours:UInt16})

@@ -300,6 +300,19 @@ def test_query_hourly_volume(tape, reader):
     assert {row["hour"] for row in ask(reader, "hourly-volume", hours=0)} == {latest}
 
 
+def test_nothing_is_a_share_of_an_hour_without_volume(empty):
+    writer, reader = empty
+    insert(writer, "swaps", [
+        leg(1, "w", "buy", 1, 1, 0, dex="dust"),
+        leg(2, "w", "buy", 1, 1, None, dex="unknown"),
+    ])  # fmt: skip
+    insert(writer, "slots", [(100, None, "", 1_785_500_000_000, 0, 0, 0, 0, True, None)])
+    rows = ask(reader, "hourly-volume")
+    assert {row["dex"]: (row["volume_usd"], row["share_pct"]) for row in rows} == {
+        "dust": (0, None), "unknown": (None, None),
+    }  # fmt: skip
+
+
 def test_query_launchpad_survival(tape, reader):
     batches, events, _ = tape
     now_ms = max(batch.block_time_ms for batch in batches)
