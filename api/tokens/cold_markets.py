@@ -14,7 +14,7 @@ import orjson
 
 from api.http.errors import TOO_MANY_HOLDERS, Problem
 from api.stores.clients import Stores
-from infra.clickhouse.sql import load
+from infra.clickhouse.sql import load, parts
 from schemas.away import bit
 from schemas.markets import ColdMarket, Fields, unpack_cold, unpack_cold_fields
 from schemas.solana.base58 import decode
@@ -72,10 +72,18 @@ async def read_cold_market(
 
 
 async def _query(stores: Stores, slots: Mapping[str, int], most: int) -> list[dict[str, Any]]:
-    parameters = {"mints": list(slots), "slots": list(slots.values()), "most": most}
-    return await stores.query(_SQL, parameters)
+    return [
+        row
+        for mints in parts([*slots])
+        for row in await stores.query(
+            _SQL, {"mints": mints, "slots": [slots[mint] for mint in mints], "most": most}
+        )
+    ]
 
 
 async def _read_metadata(stores: Stores, mints: list[str]) -> dict[str, bytes]:
-    rows = await stores.query(_METADATA, {"mints": mints})
-    return {row.pop("mint"): orjson.dumps(row) for row in rows}
+    return {
+        row.pop("mint"): orjson.dumps(row)
+        for some in parts(mints)
+        for row in await stores.query(_METADATA, {"mints": some})
+    }

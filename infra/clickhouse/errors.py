@@ -30,6 +30,7 @@ class Code(IntEnum):
     ACCESS_DENIED = 497
     UNKNOWN_ROLE = 511
     AUTHENTICATION_FAILED = 516
+    POCO_EXCEPTION = 1000
     STD_EXCEPTION = 1001  # what the server calls an error that is none of ClickHouse's own
 
 

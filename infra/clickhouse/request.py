@@ -18,6 +18,7 @@ from infra.clickhouse.sessions import DEFAULT_TIMEOUT_S, MAX_TIMEOUT_S
 from infra.clickhouse.statement import Statement, outline, verb_of
 
 MAX_STATEMENT_BYTES: Final = 4 * 1024**2
+MAX_FIELD_BYTES: Final = 128 * 1024  # of a form, as a server's http_max_field_value_size
 MAX_DATA_BYTES: Final = 4 * 1024**3
 READ_TIMEOUT_S: Final = 60.0
 _HEAD_BYTES: Final = 64 * 1024
@@ -142,7 +143,10 @@ async def form_fields(request: web.Request) -> dict[str, str]:
                 raise refusal(
                     Code.NOT_IMPLEMENTED, "External data is not served by the embedded engine"
                 )
-            fields[part.name] = (await part.read(decode=True)).decode()
+            value = await part.read(decode=True)
+            if len(value) > MAX_FIELD_BYTES:
+                raise refusal(Code.POCO_EXCEPTION, "HTML Form Exception: Field value too long")
+            fields[part.name] = value.decode()
             left_bytes -= len(part.name) + len(fields[part.name])
             if left_bytes < 0:
                 raise _too_large(MAX_STATEMENT_BYTES)

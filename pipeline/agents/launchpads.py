@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
+from infra.clickhouse.sql import parts
 from pipeline.domain.launchpad import Launchpad
 from pipeline.sinks.clickhouse import ClickHouseSink
 from schemas.proto.tape_pb2 import SlotBatch
@@ -43,10 +44,12 @@ def reader(sink: ClickHouseSink) -> ReadLaunchpads:
 
     async def read(mints: list[str], before_slot: int) -> dict[str, Launchpad]:
         client = await sink.client()
-        answer = await client.query(_READ, parameters={"mints": mints, "before": before_slot})
-        return {
-            mint: Launchpad(created, migrated) for mint, created, migrated in answer.result_rows
-        }
+        found: dict[str, Launchpad] = {}
+        for some in parts(mints):
+            answer = await client.query(_READ, parameters={"mints": some, "before": before_slot})
+            for mint, created, migrated in answer.result_rows:
+                found[mint] = Launchpad(created, migrated)
+        return found
 
     return read
 

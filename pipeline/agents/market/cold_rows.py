@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
+from infra.clickhouse.sql import parts
 from pipeline.agents.market.registry import Known
 from pipeline.agents.market.state import restore
 from pipeline.domain.market import MintMarket
@@ -49,12 +50,19 @@ class ColdTables:
 
     async def markets(self, mints: Sequence[str], slot: int) -> dict[str, bytes]:
         """Return packed markets, as they were put away last before a slot."""
-        found = await self._query(_MARKETS, mints=mints, slot=slot)
-        return {mint: bytes(packed) for mint, packed in found}
+        return {
+            mint: bytes(packed)
+            for some in parts(mints)
+            for mint, packed in await self._query(_MARKETS, mints=some, slot=slot)
+        }
 
     async def metadata(self, mints: Sequence[str]) -> dict[str, Known]:
         """Return what RPC said of mints."""
-        return {mint: Known(*fields) for mint, *fields in await self._query(_METADATA, mints=mints)}
+        return {
+            mint: Known(*fields)
+            for some in parts(mints)
+            for mint, *fields in await self._query(_METADATA, mints=some)
+        }
 
     async def _query(self, sql: str, **parameters: Any) -> Sequence[Sequence[Any]]:
         client = await self._sink.client()

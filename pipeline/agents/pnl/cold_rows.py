@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
+from infra.clickhouse.sql import parts
 from pipeline.agents.settled.quarantine import UNREADABLE, Quarantine
 from pipeline.sinks.clickhouse import ClickHouseSink
 from schemas.positions import (
@@ -78,13 +79,18 @@ class ColdTables:
     ) -> list[Asleep]:
         """Return the positions in some mints before a slot, of some wallets or of all."""
         of_wallets = "AND wallet IN {wallets:Array(String)} " if wallets else ""
-        found = await self._query(
-            f"{_OF_MINTS}{of_wallets}{_NEWEST}",
-            partition=self._place,
-            mints=mints,
-            slot=slot,
-            **({"wallets": wallets} if wallets else {}),
-        )
+        found = [
+            row
+            for some in parts(mints)
+            for owners in (parts(wallets) if wallets else [()])
+            for row in await self._query(
+                f"{_OF_MINTS}{of_wallets}{_NEWEST}",
+                partition=self._place,
+                mints=some,
+                slot=slot,
+                **({"wallets": owners} if owners else {}),
+            )
+        ]
         asleep = []
         for wallet, mint, packed in found:
             try:
@@ -97,13 +103,19 @@ class ColdTables:
         """Return wallet and mint of all positions of some wallets before a slot."""
         return [
             (wallet, mint)
-            for wallet, mint in await self._query(_PLACES, wallets=wallets, slot=slot)
+            for some in parts(wallets)
+            for wallet, mint in await self._query(_PLACES, wallets=some, slot=slot)
         ]
 
     async def wallets(self, wallets: Sequence[str], slot: int) -> dict[str, ColdWallet]:
         """Return the wallets, as they were put away last before a slot."""
         away = {}
-        for wallet, packed in await self._query(_WALLETS, wallets=wallets, slot=slot):
+        rows = [
+            row
+            for some in parts(wallets)
+            for row in await self._query(_WALLETS, wallets=some, slot=slot)
+        ]
+        for wallet, packed in rows:
             try:
                 found = away[wallet] = unpack_cold_wallet(bytes(packed))
                 if found.total:
