@@ -26,7 +26,7 @@ os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
 # CPU: a tenth of a test process.
 # private `_transports`: httpx has no other way to share a context.
 _transport = httpx._transports.default
-_transport.create_ssl_context = cache(_transport.create_ssl_context)
+_transport.create_ssl_context = cache(_transport.create_ssl_context)  # type: ignore[attr-defined]
 
 ONE_AT_A_TIME = ("tests/integration/dashboard/", "tests/integration/test_up.py")
 """Files that run one after the other: each starts the whole product, most a browser too."""
