@@ -24,6 +24,8 @@ from pipeline.decoding.contract import (
     named,
 )
 from pipeline.decoding.flows import Flow, flows
+from pipeline.solana.transaction import DESTINATION, SOURCE
+from schemas.solana.addresses import TOKEN_2022_PROGRAM, TOKEN_PROGRAM
 from schemas.solana.borsh import Reader
 
 # Accounts of flash_fill_order: maker, taker, output mint.
@@ -35,6 +37,8 @@ _DCA_FILLED: Final = bytes.fromhex("8604113fdd2db1ad")
 _VALUE_AVERAGE_FILL: Final = bytes.fromhex("4ee1c79a56dbe0a9")
 _FLASH_FILL_ORDER: Final = bytes.fromhex("fc681286a44e128c")
 _FILL_ORDER: Final = bytes.fromhex("e87a7319c78f88a2")
+_CLOSE_ACCOUNT: Final = b"\x09"
+_TOKEN_PROGRAMS: Final = frozenset({TOKEN_PROGRAM, TOKEN_2022_PROGRAM})
 _BEGINS: Final = named("pre_flash_fill_order", "initiate_flash_fill", "initiate_dlmm_fill")
 
 
@@ -52,16 +56,28 @@ def _flash_fill_order(*, maker: int, taker: int, output_mint: int) -> Handler:
 
     def read(ix: Instruction) -> Filled:
         owner, mint = ix.address(maker), ix.address(output_mint)
+        closed = _closed_to(ix, ix.account(maker))
         received_raw = sum(
             flow.amount_raw
             for flow in flows(ix.tx, ix.position + 1, ix.tx.subtree_end(ix.position))
-            if flow.owner == owner and flow.mint == mint
+            if flow.mint == mint and (flow.owner == owner or flow.account in closed)
         )
-        # A fill pays its maker: where it does so out of sight, as by an account that is closed to
-        # the maker, the amount is not known.
+        # A fill pays its maker: where it does so out of sight the amount is not known.
         return Filled(owner, ix.address(taker), _begin(ix), mint, received_raw or None)
 
     return read
+
+
+def _closed_to(ix: Instruction, index: int) -> set[int]:
+    """Return the accounts that an instruction closed to another: what was wrapped SOL is its."""
+    tx = ix.tx
+    return {
+        tx.accounts[at][SOURCE]
+        for at in range(ix.position + 1, tx.subtree_end(ix.position))
+        if tx.data[at][:1] == _CLOSE_ACCOUNT
+        and tx.accounts[at][DESTINATION] == index
+        and tx.program(at) in _TOKEN_PROGRAMS
+    }
 
 
 def _fill_order(ix: Instruction) -> Leg | Filled:

@@ -1,7 +1,8 @@
 """Whose swaps are that another account signed for.
 
 A listed keeper's program names the order's owner. Anybody may fill some orders, and swap whatever
-else meanwhile: what gave more than the keeper took for the order is not the order's.
+else meanwhile: what gave more than the keeper took for the order is not the order's, nor is what
+got less than its owner received, who was paid otherwise: at no price of those swaps.
 
 Where an unlisted one trades for an account of its own or of a user, balances show it: who signed
 only passed tokens on, and one other account gave what was paid and got what came out. Both must be
@@ -48,9 +49,10 @@ def fill(tx: Transaction, position: int, filled: Filled, events: Iterable[Event]
 
 
 def _is_of_order(tx: Transaction, position: int, filled: Filled, swaps: Sequence[Swap]) -> bool:
-    """Return whether swaps gave one mint alone, and no more of it than was taken for the order."""
-    given = [(mint, -raw) for mint, raw in _net(swaps).items() if raw < 0]
-    if len(given) != 1:
+    """Return whether swaps gave one mint alone, no more of it than was taken, and pay the owner."""
+    net = _net(swaps)
+    given = [(mint, -raw) for mint, raw in net.items() if raw < 0]
+    if len(given) != 1 or net.get(filled.output_mint, 0) < (filled.received_raw or 0):
         return False
     if tx.programs[filled.begin] != tx.programs[position]:
         return True  # nothing says where the keeper took it

@@ -126,8 +126,11 @@ def test_a_maker_may_be_paid_in_native_sol() -> None:
     assert (swap.quote_amount_raw, swap.wallet_quote_amount_raw) == (OUT, OUT - FEE)
 
 
-def test_a_maker_who_is_paid_out_of_sight_sold_for_what_the_pool_gave() -> None:
-    """An account of wrapped SOL that is closed to the maker: no sale for nothing."""
+@pytest.mark.parametrize(("closed_to", "received_raw"), [("maker", OUT - FEE), ("payer", OUT)])
+def test_a_maker_who_is_paid_by_an_account_of_wrapped_sol(
+    closed_to: str, received_raw: int
+) -> None:
+    """One closed to the maker pays what it held; where no payment is seen the pool's counts."""
     tx = market(WSOL)
     begin = tx.call(LIMIT, "order reserve keeper", PRE_FLASH_FILL + bytes(8))
     tx.transfer(begin, "reserve", "keeper in", "order", IN)
@@ -136,10 +139,37 @@ def test_a_maker_who_is_paid_out_of_sight_sold_for_what_the_pool_gave() -> None:
     fill = tx.call(LIMIT, names, FLASH_FILL + bytes(8))
     tx.token("temporary", WSOL, "program")
     tx.transfer(fill, "keeper out", "temporary", "keeper", OUT - FEE)
-    tx.call(builder.TOKEN, "temporary maker program", b"\x09", under=fill)
+    tx.call(builder.TOKEN, f"temporary {closed_to} program", b"\x09", under=fill)
     (swap,) = swaps_of(decode_update(tx.info(), 1, 2))
     assert (swap.wallet, swap.side) == (address("maker"), Side.SELL)
-    assert (swap.quote_amount_raw, swap.wallet_quote_amount_raw) == (OUT, OUT)
+    assert (swap.quote_amount_raw, swap.wallet_quote_amount_raw) == (OUT, received_raw)
+
+
+@pytest.mark.parametrize("how", ["tokens", "native", "closed"])
+@pytest.mark.parametrize("program", [LIMIT, TRIGGER])
+def test_nobody_sells_a_makers_input_at_a_price_that_the_maker_did_not_get(
+    program: str, how: str
+) -> None:
+    """Who fills the order pays the maker, and swaps the input in a pool of their own for less."""
+    tx = market(WSOL)
+    tx.call(program, "order reserve keeper", PRE_FLASH_FILL + bytes(8))
+    tx.transfer(tx.calls[-1], "reserve", "keeper in", "order", IN)
+    swap_in_pool(tx, IN, OUT - FEE - 1)
+    if program == LIMIT:
+        names = ["order", "reserve", "maker", "keeper", "maker out", *"xxxxx", "t", WSOL]
+    else:
+        names = ["keeper", "maker", "order", "reserve", "maker out", "keeper out", *"xx", WSOL]
+    fill = tx.call(program, names, FLASH_FILL + bytes(8))
+    if how == "native":
+        tx.send(fill, "keeper", "maker", OUT - FEE)
+    elif how == "tokens":
+        tx.transfer(fill, "keeper out", "maker out", "keeper", OUT - FEE)
+    else:
+        tx.token("temporary", WSOL, "program")
+        tx.transfer(fill, "keeper out", "temporary", "keeper", OUT - FEE)
+        tx.call(builder.TOKEN, "temporary maker program", b"\x09", under=fill)
+    (swap,) = swaps_of(decode_update(tx.info(), 1, 2))
+    assert (swap.wallet, swap.keeper) == (address("keeper"), "")
 
 
 def test_a_limit_order_filled_out_of_the_keepers_own_tokens() -> None:
