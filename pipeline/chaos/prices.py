@@ -83,7 +83,7 @@ class Token:
             self._disclosed(pool, min(depth, ALL_SOL))
             counts = True
         else:
-            counts = pool.disclosed or self._agrees(name, pool, virtual)
+            counts = pool.disclosed or self._agrees(name, pool, virtual, lamports)
         if counts:
             pool.volume = min(pool.volume + lamports, ALL_SOL)
         if len(self.pools) > 8:
@@ -97,9 +97,9 @@ class Token:
             return
         self.left = from_pool
         curve = self.pools.pop(from_pool, None)
-        if curve is None:
+        if curve is None or not to_pool:
             return
-        pool = self.pools.setdefault(to_pool, curve) if to_pool else curve
+        pool = self.pools.setdefault(to_pool, curve)
         if pool is not curve:
             volumes = (faded(each.volume, self.clock_ms - each.at_ms) for each in (pool, curve))
             pool.volume, pool.at_ms = min(sum(volumes), ALL_SOL), self.clock_ms
@@ -113,10 +113,10 @@ class Token:
         pool.depths.append((pool.slot, depth))
         pool.most = min(depth, pool.proven) if pool.proven else depth
 
-    def _agrees(self, name: str, pool: Pool, virtual: int | None) -> bool:
+    def _agrees(self, name: str, pool: Pool, virtual: int | None, lamports: int) -> bool:
         """Whether what a pool without reserves trades counts; it may lose what it has."""
         pool.most = ALL_SOL if virtual is None else min(virtual, ALL_SOL)
-        own = min(pool.weight(self.clock_ms), 20 * SOL)
+        own = min(pool.most, pool.volume + lamports, 20 * SOL)
         weights = {
             each: weight
             for each, weight in self._weights(without=name).items()

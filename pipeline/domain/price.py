@@ -12,10 +12,10 @@ What a pool weighs, in lamports:
   against and taken out again moves nothing.
 - One that does not, or in a token whose worth may be made up: its recent volume, at most its
   virtual reserves, and only what it traded within a tenth of the price of the other pools, if
-  those weigh a tenth as much. If it then walks off by more than a tenth while they stay, it
-  loses all. Of these others one that discloses no reserves either, and has not traded for half an
-  hour, does not stay. Beside pools with proven reserves, all others together weigh at most 20 SOL:
-  trading with oneself there is nearly free.
+  those weigh a tenth of what it would with the trade: less does not speak against it. If it then
+  walks off by more than a tenth while they stay, it loses all. Of these others one that discloses
+  no reserves either, and has not traded for half an hour, does not stay. Beside pools with proven
+  reserves, all others together weigh at most 20 SOL: trading with oneself there is nearly free.
 
 Recent: volume halves every half hour of the token's own trading time, in which a pause longer
 than a minute counts as a minute. So a pool is outdated by trades elsewhere, not by a quiet night.
@@ -187,10 +187,11 @@ class MintPrice:
         curve = self._pools.pop(from_pool, None)
         if curve is None:
             return
+        if not to_pool:
+            return
         pool = self._pools.get(to_pool)
         if pool is None:
-            if to_pool:
-                self._pools[to_pool] = curve
+            self._pools[to_pool] = curve
         else:  # it has traded already
             pool.volume = min(self._volume(pool) + self._volume(curve), ALL_LAMPORTS)
             pool.at_ms = self._clock_ms
@@ -210,7 +211,7 @@ class MintPrice:
             virtual = trade.virtual_lamports
             pool.bound = ALL_LAMPORTS if virtual is None else min(virtual, ALL_LAMPORTS)
             here = (pool.lamports, pool.amount_raw)
-            own = min(pool.weight(self._clock_ms), ESTIMATES_LAMPORTS)
+            own = min(pool.bound, pool.volume + trade.lamports, ESTIMATES_LAMPORTS)
             others = self._median(without=name, at_least=own // 10)
             if others is not None and not _near(here, others):
                 if not _near(here, pool.anchor):

@@ -357,6 +357,27 @@ def test_a_curve_that_leaves_for_a_pool_that_nothing_names_has_no_say(depth: flo
     assert MintPrice.unpack(market.mint.pack()).pack() == market.mint.pack()
 
 
+@pytest.mark.parametrize("depth", [80, None])
+def test_no_thin_pool_is_the_price_where_a_curve_leaves_for_a_pool_that_nothing_names(
+    depth: float | None,
+):
+    """One of anybody, with reserves of next to nothing: the new pool's trades are the price."""
+    market = Market()
+    for _ in range(100):
+        market.trade("curve", 1e-7, sol=2, depth=depth)
+    for _ in range(3):
+        market.pause(MINUTE_MS)
+        market.trade("anybody's", 1e-4, sol=0.001, depth=0.01)
+    market.mint.migrated("curve", "")
+    assert market.price == pytest.approx(1e-7)
+    market.trade("pool", 1e-7, sol=0.5)
+    assert market.price == pytest.approx(1e-7)
+    for _ in range(10):
+        market.trade("anybody's", 1e-4, sol=0.001, depth=0.01)
+        market.trade("pool", 1e-7, sol=0.5)
+        assert market.price == pytest.approx(1e-7)
+
+
 def test_the_new_pool_may_have_traded_before_the_migration_is_reported():
     market = Market()
     for _ in range(100):
