@@ -21,7 +21,15 @@ DOLLARS: Final = (
     "USD1ttGY1N17NEEHLmELoaybftRBUSErhqYiQzvEmuB",
 )
 MONEY: Final = (SOL, *DOLLARS)
-AGREED: Final = ("jupiter-limit", "jupiter-rfq", "jupiter-trigger", "unlisted")
+AGREED: Final = (
+    "jupiter-limit",
+    "jupiter-rfq",
+    "jupiter-trigger",
+    "manifest",
+    "openbook-v2",
+    "phoenix",
+    "unlisted",
+)
 U64_MAX: Final = 2**64 - 1
 LEAST_LAMPORTS: Final = 100_000_000
 DIGITS: Final = 12

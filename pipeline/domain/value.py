@@ -34,8 +34,19 @@ from schemas.money import DOLLARS, MONEY, WSOL
 U64_MAX: Final = 2**64 - 1
 
 # Venues where two hands agree on any price, or a program of theirs makes it, for the transaction's
-# fee alone: trades there are worth what they moved, and do not show what others are worth.
-AGREED: Final = frozenset({"jupiter-limit", "jupiter-rfq", "jupiter-trigger", "unlisted"})
+# fee alone: trades there are worth what they moved, and do not show what others are worth. Of order
+# books those whose markets anybody makes without a fee, and meets oneself in.
+AGREED: Final = frozenset(
+    {
+        "jupiter-limit",
+        "jupiter-rfq",
+        "jupiter-trigger",
+        "manifest",
+        "openbook-v2",
+        "phoenix",
+        "unlisted",
+    }
+)
 
 MOST_OF_LEGS: Final = 2  # times the quantity that legs of the transaction priced
 MOST_OF_BOOK: Final = 1000  # times the quantity that made the price in the book

@@ -105,7 +105,7 @@ def test_many_pools_of_one_hand_gain_ten_per_cent_of_a_slot() -> None:
     assert sol_usd(price, honest) == Decimal(150)
 
 
-@pytest.mark.parametrize("dex", sorted(AGREED))
+@pytest.mark.parametrize("dex", sorted({*AGREED, "manifest", "openbook-v2", "phoenix"}))
 def test_what_two_hands_agree_on_has_no_vote(dex: str) -> None:
     """It costs nothing to trade with oneself there, as much as all others and at any price."""
     honest = [swap(pool, 20, "150") for pool in "abc"]
