@@ -28,10 +28,11 @@ from pipeline.solana.transaction import DESTINATION, SOURCE
 from schemas.solana.addresses import TOKEN_2022_PROGRAM, TOKEN_PROGRAM
 from schemas.solana.borsh import Reader
 
-# Accounts of flash_fill_order: maker, taker, output mint.
-V1_MAKER, V1_TAKER, V1_OUTPUT_MINT = 2, 3, 11
-V2_MAKER, V2_TAKER, V2_OUTPUT_MINT = 1, 0, 8
-DCA_KEEPER: Final = 0  # of every instruction of a fill
+# Accounts of flash_fill_order: order, maker, taker, output mint.
+V1_ORDER, V1_MAKER, V1_TAKER, V1_OUTPUT_MINT = 0, 2, 3, 11
+V2_ORDER, V2_MAKER, V2_TAKER, V2_OUTPUT_MINT = 2, 1, 0, 8
+DCA_KEEPER, DCA_ORDER = 0, 1  # of every instruction of a fill
+ORDER_BEFORE: Final = 3  # the order is among the first accounts of what takes its input
 
 _DCA_FILLED: Final = bytes.fromhex("8604113fdd2db1ad")
 _VALUE_AVERAGE_FILL: Final = bytes.fromhex("4ee1c79a56dbe0a9")
@@ -42,16 +43,20 @@ _TOKEN_PROGRAMS: Final = frozenset({TOKEN_PROGRAM, TOKEN_2022_PROGRAM})
 _BEGINS: Final = named("pre_flash_fill_order", "initiate_flash_fill", "initiate_dlmm_fill")
 
 
-def _begin(ix: Instruction) -> int:
+def _begin(ix: Instruction, order: int) -> int:
     """Return where the keeper took the order's input: the program's own instruction before."""
     tx, program = ix.tx, ix.tx.programs[ix.position]
     for at in reversed(range(ix.position)):
-        if tx.programs[at] == program and tx.data[at][:8] in _BEGINS:
+        if (
+            tx.programs[at] == program
+            and tx.data[at][:8] in _BEGINS
+            and ix.account(order) in tx.accounts[at][:ORDER_BEFORE]
+        ):
             return at
     return ix.position
 
 
-def _flash_fill_order(*, maker: int, taker: int, output_mint: int) -> Handler:
+def _flash_fill_order(*, order: int, maker: int, taker: int, output_mint: int) -> Handler:
     """Return a handler; the arguments are places in the instruction's accounts."""
 
     def read(ix: Instruction) -> Filled:
@@ -63,7 +68,7 @@ def _flash_fill_order(*, maker: int, taker: int, output_mint: int) -> Handler:
             if flow.mint == mint and (flow.owner == owner or flow.account in closed)
         )
         # A fill pays its maker: where it does so out of sight the amount is not known.
-        return Filled(owner, ix.address(taker), _begin(ix), mint, received_raw or None)
+        return Filled(owner, ix.address(taker), _begin(ix, order), mint, received_raw or None)
 
     return read
 
@@ -122,7 +127,8 @@ def _dca_fill(ix: Instruction) -> Filled:
             event.skip(32 + 32)  # the order, its input's mint
             output_mint = event.pubkey()
             event.skip(8)  # of the input
-            return Filled(owner, ix.address(DCA_KEEPER), _begin(ix), output_mint, event.u64())
+            keeper, begin = ix.address(DCA_KEEPER), _begin(ix, DCA_ORDER)
+            return Filled(owner, keeper, begin, output_mint, event.u64())
     raise Malformed("no event names the order's owner")
 
 
@@ -142,7 +148,7 @@ VENUES: Final = (
         programs=("jupoNjAxXgZ4rjzxzPMP4oxduvQsQtZzyknqvzYNrNu",),
         handlers={
             _FLASH_FILL_ORDER: _flash_fill_order(
-                maker=V1_MAKER, taker=V1_TAKER, output_mint=V1_OUTPUT_MINT
+                order=V1_ORDER, maker=V1_MAKER, taker=V1_TAKER, output_mint=V1_OUTPUT_MINT
             ),
             _FILL_ORDER: _fill_order,
         },
@@ -161,7 +167,7 @@ VENUES: Final = (
         programs=("j1o2qRpjcyUwEvwtcfhEQefh773ZgjxcVRry7LDqg5X",),
         handlers={
             _FLASH_FILL_ORDER: _flash_fill_order(
-                maker=V2_MAKER, taker=V2_TAKER, output_mint=V2_OUTPUT_MINT
+                order=V2_ORDER, maker=V2_MAKER, taker=V2_TAKER, output_mint=V2_OUTPUT_MINT
             ),
             _FILL_ORDER: _fill_order,
         },

@@ -114,6 +114,28 @@ def test_two_orders_in_one_transaction_are_two_makers(program: str) -> None:
     ]
 
 
+@pytest.mark.parametrize("program", [LIMIT, TRIGGER])
+def test_what_was_taken_for_another_order_is_not_the_makers(program: str) -> None:
+    """An order of the attacker's own, of more: begun within the maker's, as if for that."""
+    tx = market()
+    add_order(tx, "2")
+    for number, taken_raw in (("", IN), ("2", 9 * IN)):
+        order, reserve = f"order{number}", f"reserve{number}"
+        names = [order, reserve, "keeper"] if program == LIMIT else ["keeper", order, reserve]
+        begin = tx.call(program, names, PRE_FLASH_FILL + bytes(8))
+        tx.transfer(begin, reserve, "keeper in", order, taken_raw)
+    swap_in_pool(tx, 9 * IN)
+    if program == LIMIT:
+        names = ["order", "reserve", "maker", "keeper", "maker out", *"xxxxx", "t", "coin"]
+    else:
+        names = ["keeper", "maker", "order", "reserve", "maker out", "keeper out", *"xx", "coin"]
+    # With what the other instruction took among the accounts that the program does not read.
+    fill = tx.call(program, [*names, "order2", "reserve2"], FLASH_FILL + bytes(8))
+    tx.transfer(fill, "keeper out", "maker out", "keeper", OUT)
+    (swap,) = swaps_of(decode_update(tx.info(), 1, 2))
+    assert (swap.wallet, swap.keeper) == (address("keeper"), "")
+
+
 def test_a_maker_may_be_paid_in_native_sol() -> None:
     tx = market(WSOL)
     begin = tx.call(LIMIT, "order reserve keeper", PRE_FLASH_FILL + bytes(8))
