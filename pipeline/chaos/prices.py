@@ -117,11 +117,7 @@ class Token:
         """Whether what a pool without reserves trades counts; it may lose what it has."""
         pool.most = ALL_SOL if virtual is None else min(virtual, ALL_SOL)
         own = min(pool.most, pool.volume + lamports, 20 * SOL)
-        weights = {
-            each: weight
-            for each, weight in self._weights(without=name).items()
-            if self.pools[each].disclosed or self.clock_ms - self.pools[each].at_ms <= 30 * 60_000
-        }
+        weights = self._weights(without=name)
         others = self._median(weights) if sum(weights.values()) >= own // 10 else None
         if others is not None and not near(pool.price, self.pools[others].price):
             if pool.agreed is not None and not near(pool.price, pool.agreed):

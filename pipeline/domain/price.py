@@ -13,9 +13,8 @@ What a pool weighs, in lamports:
 - One that does not, or in a token whose worth may be made up: its recent volume, at most its
   virtual reserves, and only what it traded within a tenth of the price of the other pools, if
   those weigh a tenth of what it would with the trade: less does not speak against it. If it then
-  walks off by more than a tenth while they stay, it loses all. Of these others one that discloses
-  no reserves either, and has not traded for half an hour, does not stay. Beside pools with proven
-  reserves, all others together weigh at most 20 SOL: trading with oneself there is nearly free.
+  walks off by more than a tenth while they stay, it loses all. Beside pools with proven reserves,
+  all others together weigh at most 20 SOL: trading with oneself there is nearly free.
 
 Recent: volume halves every half hour of the token's own trading time, in which a pause longer
 than a minute counts as a minute. So a pool is outdated by trades elsewhere, not by a quiet night.
@@ -249,15 +248,10 @@ class MintPrice:
         return weights
 
     def _median(self, without: str, at_least: int) -> Ratio | None:
-        """Return the price of the other pools that stay; None if they weigh too little."""
+        """Return the price of the other pools; None if they weigh too little."""
         if len(self._pools) == 1:
             return None
-        oldest_ms = self._clock_ms - HALVES_MS
-        weights = {
-            name: weight
-            for name, weight in self._weights(without).items()
-            if self._pools[name].disclosed or self._pools[name].at_ms >= oldest_ms
-        }
+        weights = self._weights(without)
         name = self._weighted_median(weights)
         if name is None or sum(weights.values()) < at_least:
             return None

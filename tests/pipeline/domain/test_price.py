@@ -311,22 +311,18 @@ def test_a_quiet_night_makes_no_pool_stale():
 
 
 @pytest.mark.parametrize("depth", [10, None])
-def test_a_pool_that_nobody_trades_in_any_more_holds_back_none_that_publishes_no_reserves(
+def test_a_pool_that_nobody_trades_in_holds_the_price_for_hours_and_not_for_good(
     depth: float | None,
 ):
-    """Half an hour later; one with reserves stays, as these are there."""
+    """Who trades with themselves while all others rest does not have the price at once."""
     market = Market()
     for _ in range(100):
-        market.trade("left", 0.01, sol=2, depth=depth)
-    market.trade("other", 0.01, sol=0.1)
-    for _ in range(25):
-        market.pause(MINUTE_MS)
-        market.trade("other", 0.02, sol=0.1)
-    assert market.price == pytest.approx(0.01)
-    for _ in range(200):
-        market.pause(MINUTE_MS)
-        market.trade("other", 0.02, sol=2)
-    assert market.price == pytest.approx(0.01 if depth else 0.02)
+        market.trade("resting", 0.01, sol=2, depth=depth)
+    for minutes, price in ((150, 0.01), (250, 0.02)):
+        for _ in range(minutes):
+            market.pause(MINUTE_MS)
+            market.trade("other", 0.02, sol=20)
+        assert market.price == pytest.approx(price)
 
 
 def test_the_price_is_continuous_from_curve_to_pool():
