@@ -11,11 +11,11 @@ from pipeline.decoding.assemble import assemble
 from pipeline.decoding.balances import changes
 from pipeline.decoding.contract import UNREADABLE, Fact, Filled, Instruction, Leg, Unread, Venue
 from pipeline.decoding.hops import ROUTER_PROGRAMS, hop, unlisted
-from pipeline.decoding.ownership import fill, pass_on
+from pipeline.decoding.ownership import fill, net_of, pass_on
 from pipeline.decoding.perps import perp_events
 from pipeline.decoding.registry import BY_PROGRAM, PROGRAMS, UNLISTED
 from pipeline.solana.transaction import CPI_EVENT_TAG, Transaction
-from schemas.events import Event, Movement, PerpEvent, TokenBalance
+from schemas.events import Event, Movement, PerpEvent, Swap, TokenBalance
 from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
 from schemas.solana.addresses import text
 
@@ -136,18 +136,27 @@ def _read_hops(tx: Transaction, undecoded: list[Undecoded]) -> Iterable[Reading]
     except UNREADABLE:
         return  # an instruction that cannot be: reported where its program is read
     readings: list[Reading] = []
-    for position, end, router in reversed(hops):  # what a router within a hop called comes first,
-        if any(position < reading.position < end for reading in readings):
-            continue  # and is the exchange that the hop made
+    for position, end, router in reversed(hops):  # what a router within a hop called comes first
+        within = [each for each in readings if position < each.position < end]
         try:
             leg = hop(tx, position, end, router)
-            if leg is not None:
-                events = assemble(tx, position, UNLISTED, (leg,))
-                readings.append(Reading(position, UNLISTED, (leg,), events))
+            if leg is None:
+                continue
+            reading = Reading(position, UNLISTED, (leg,), assemble(tx, position, UNLISTED, (leg,)))
         except UNREADABLE as error:
             detail = f"a route's hop: {error}"
             undecoded.append(_undecoded(tx, position, UNLISTED.dex, Reason.MALFORMED, detail))
+            continue
+        if not within or _exchanged(within) != _exchanged([reading]):
+            readings = [each for each in readings if not position < each.position < end]
+            readings.append(reading)
     yield from reversed(readings)
+
+
+def _exchanged(readings: Iterable[Reading]) -> dict[str, int]:
+    """Return what hops gave and took together, by mint."""
+    swaps = [event for each in readings for event in each.events if isinstance(event, Swap)]
+    return {mint: raw for mint, raw in net_of(swaps).items() if raw}
 
 
 def _read_instruction(

@@ -50,7 +50,7 @@ def fill(tx: Transaction, position: int, filled: Filled, events: Iterable[Event]
 
 def _is_of_order(tx: Transaction, position: int, filled: Filled, swaps: Sequence[Swap]) -> bool:
     """Return whether swaps gave one mint alone, no more of it than was taken, and pay the owner."""
-    net = _net(swaps)
+    net = net_of(swaps)
     given = [(mint, -raw) for mint, raw in net.items() if raw < 0]
     if len(given) != 1 or net.get(filled.output_mint, 0) < (filled.received_raw or 0):
         return False
@@ -79,7 +79,7 @@ def pass_on(tx: Transaction, legs: Legs, events: Iterable[Event]) -> None:
     for wallet, own in swaps.items():
         if wallet not in tx.signer_addresses or any(swap.keeper for swap in own):
             continue
-        net = {mint: raw for mint, raw in _net(own).items() if raw}
+        net = {mint: raw for mint, raw in net_of(own).items() if raw}
         if len(net) != 2 or not _others_share(tx, net):
             continue
         (paid_raw, input_mint), (got_raw, output_mint) = sorted((net[mint], mint) for mint in net)
@@ -163,7 +163,7 @@ def _give(swaps: Sequence[Swap], owner: str, keeper: str) -> None:
 
 def _reduce(swaps: Sequence[Swap], mint: str, received_raw: int) -> None:
     """Let swaps give their owner no more of a mint than that received, the last ones first."""
-    kept_raw = _net(swaps).get(mint, 0) - received_raw
+    kept_raw = net_of(swaps).get(mint, 0) - received_raw
     for swap in reversed(swaps):
         if kept_raw > 0:
             kept_raw -= _take(swap, mint, kept_raw)
@@ -182,7 +182,7 @@ def _take(swap: Swap, mint: str, most_raw: int) -> int:
     return taken_raw
 
 
-def _net(swaps: Iterable[Swap]) -> dict[str, int]:
+def net_of(swaps: Iterable[Swap]) -> dict[str, int]:
     """Sum what a wallet's swaps gave it by mint, less what they took."""
     net: defaultdict[str, int] = defaultdict(int)
     for swap in swaps:

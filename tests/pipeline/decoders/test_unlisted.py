@@ -243,6 +243,48 @@ def test_a_hop_through_another_router_counts_once(called: str) -> None:
     assert (swap.amount_raw, swap.quote_amount_raw, swap.router) == (70, 500, "okx")
 
 
+@pytest.mark.parametrize("given_raw", [1, 10**8])
+def test_a_hop_hides_no_exchange_behind_one_of_its_own_accounts(given_raw: int) -> None:
+    """A pool that calls a router itself, for tokens of its own: what it gave the trader counts."""
+    tx = builder.TransactionBuilder("trader")
+    accounts(tx)
+    for number, mint in enumerate(("held", "dust")):
+        tx.token(f"own {mint}", mint, "the pool", 10**9)
+        tx.token(f"its {mint}", mint, f"its vaults {number}", 10**9)
+    pool = tx.call("a new amm", "x", b"swap", under=tx.call(OKX, "trader", b"any swap"))
+    tx.transfer(pool, "dollars", "vault in", "trader", 500)
+    tx.transfer(pool, "vault out", "coins", "vaults", 70)
+    inner = tx.call("its own", "x", b"call", under=tx.call(JUPITER, "x pool", ROUTE, under=pool))
+    tx.transfer(inner, "own held", "its held", "the pool", given_raw)
+    tx.transfer(inner, "its dust", "own dust", "its vaults 1", 1)
+    (swap,) = swaps_of(tx)
+    assert (swap.wallet, swap.program_id) == (address("trader"), address("a new amm"))
+    assert (swap.amount_raw, swap.quote_amount_raw) == (70, 500)
+
+
+def test_a_route_within_a_hop_is_its_swaps_where_they_add_up() -> None:
+    """Two pools in a row, by a router that a wrapper calls: a part of them is not the hop."""
+    for pays in (500, 499):
+        tx = builder.TransactionBuilder("trader")
+        accounts(tx)
+        for name, owner in (("receipts in", "others"), ("receipts out", "vaults")):
+            tx.token(name, "receipt", owner, 10_000)
+        tx.token("coins out", "coin", "others", 10_000)
+        wrapper = tx.call("a wrapper", "x", b"swap", under=tx.call(OKX, "trader", b"any swap"))
+        route = tx.call(JUPITER, "x trader", ROUTE, under=wrapper)
+        first = tx.call("a new amm", "x", b"swap", under=route)
+        tx.transfer(first, "dollars", "vault in", "trader", pays)
+        tx.transfer(first, "receipts out", "receipts", "vaults", 450)
+        second = tx.call("a newer amm", "x", b"swap", under=route)
+        tx.transfer(second, "receipts", "receipts in", "trader", 450)
+        tx.transfer(second, "coins out", "coins", "others", 70)
+        if pays != 500:
+            tx.transfer(wrapper, "dollars", "vault in", "trader", 500 - pays)
+        swaps = swaps_of(tx)
+        programs = ["a new amm", "a newer amm"] if pays == 500 else ["a wrapper"]
+        assert [swap.program_id for swap in swaps] == [address(name) for name in programs]
+
+
 def test_what_is_no_exchange_is_no_hop() -> None:
     """A fee, a program that moved nothing, two mints for one, and a call outside a route."""
     tx = builder.TransactionBuilder("trader")
