@@ -113,7 +113,8 @@ def test_days_by_gain_and_by_volume(page: Page) -> None:
     expect(part.get_by_text(re.compile(r"^\$[\d,.]+[MBT]? traded from "))).to_be_visible()
     expect(part.get_by_role("img", name=re.compile("traded from"))).to_be_visible()
     part.get_by_label("Days", exact=True).select_option("365")
-    expect(part.get_by_text(re.compile(r"in [1-9][\d,]* trades\. Days are UTC"))).to_be_visible()
+    before = r"in [1-9][\d,]* trades\. Days before that are not recorded\. Days are UTC"
+    expect(part.get_by_text(re.compile(before))).to_be_visible()
     part.get_by_text("As a table").click()
     expect(rows(page, "Volume by day, newest first").first).to_be_visible()
 

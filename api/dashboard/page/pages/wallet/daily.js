@@ -52,7 +52,7 @@ export function createDaily({ api, path }) {
     show({ kind: shown, answer }) {
       const { from_day: asked, to_day: last, total } = answer;
       const first = firstKnown(answer);
-      const before = first === asked ? "" : " Nothing is recorded of before.";
+      const before = first === asked ? "" : " Days before that are not recorded.";
       const days = everyDay(answer.days, first, last);
       const isIdle = answer.days.length === 0;
       nothing.hidden = !isIdle;
