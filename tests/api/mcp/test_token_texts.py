@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -79,12 +80,20 @@ def test_no_bytes_hide_in_names_or_descriptions() -> None:
     assert found["metadata"] == {**said, "description": ("A dog." + "x" * 2_000)[:MAX_DESCRIPTION]}
 
 
+def services(token: Callable[..., Awaitable[Encoded]]) -> Any:
+    """Return services that answer of one token, over a Redis without books."""
+
+    async def ask(commands: Sequence[Any]) -> list[None]:
+        return [None for _ in commands]
+
+    return SimpleNamespace(tokens=SimpleNamespace(token=token), stores=SimpleNamespace(ask=ask))
+
+
 async def test_the_local_server_cleans_as_the_hosted_one() -> None:
     async def token(*_: object) -> Encoded:
         return Encoded(orjson.dumps({"name": f"Good{HIDDEN}", "uri": f"ipfs://{HIDDEN}Qm"}))
 
-    services = cast(Any, SimpleNamespace(tokens=SimpleNamespace(token=token)))
-    local = make_local(Settings(_env_file=None), services)  # type: ignore[call-arg]
+    local = make_local(Settings(_env_file=None), services(token))  # type: ignore[call-arg]
     result = cast(Any, await local.call_tool("get_token_info", {"mint": MINT}))
     assert result.structured_content["answer"] == {"name": "Good", "uri": "ipfs://Qm"}
 
@@ -102,8 +111,7 @@ async def test_the_local_server_names_a_failure_as_the_hosted_one(
     async def token(*_: object) -> Encoded:
         raise failure
 
-    services = cast(Any, SimpleNamespace(tokens=SimpleNamespace(token=token)))
-    local = make_local(Settings(_env_file=None), services)  # type: ignore[call-arg]
+    local = make_local(Settings(_env_file=None), services(token))  # type: ignore[call-arg]
     result = cast(Any, await local.call_tool("get_token_info", {"mint": MINT}))
     assert result.is_error
     assert result.content[0].text.startswith(words)
