@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import cache
 from typing import Any
 
 import httpx
 from fastapi import FastAPI
+from fastapi.routing import APIRoute
 
 from api.access import register
 from api.access.keys import Record, new, parse
@@ -16,11 +16,22 @@ from api.app import create_app
 from infra.settings import Settings
 from schemas.plans import ENTERPRISE
 
+_DOCUMENTS: dict[tuple[str, ...], Any] = {}
 
-@cache
-def document() -> dict[str, Any]:
-    """Return the document of the API, generated once a process: that takes a second of CPU."""
-    return create_app(Settings(_env_file=None)).openapi()
+
+def document(app: FastAPI) -> Any:
+    """Return an application's document, generated once for its routes: that takes a second of CPU.
+
+    Tests that have protocols of their own have other routes.
+    """
+    routes = tuple(
+        f"{route.path} {route.summary} {route.responses}"
+        for route in app.routes
+        if isinstance(route, APIRoute)
+    )
+    if routes not in _DOCUMENTS:
+        _DOCUMENTS[routes] = app.openapi()
+    return _DOCUMENTS[routes]
 
 
 async def new_key(settings: Settings, plan: str = ENTERPRISE.name) -> str:

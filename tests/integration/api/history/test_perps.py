@@ -9,6 +9,7 @@ from uuid import uuid4
 
 import pytest
 
+from api.app import create_app
 from schemas.proto.tape_pb2 import FundingPayment, PerpChange, PerpGap
 from schemas.redis_keys import tag_of_wallets, wallet_tag
 from schemas.rows import FUNDING_PAYMENTS, GAPS, PERP_CHANGES, PERP_GAPS, PERP_HISTORIES, SLOTS
@@ -45,9 +46,9 @@ def settled(store):
 
 
 @pytest.fixture(scope="module")
-def document():
+def document(store):
     """The OpenAPI document; made before anything is asked, as that takes a second."""
-    return in_process.document()
+    return in_process.document(create_app(store.settings))
 
 
 def settle(store: Any, slot: int = NOW_SLOT, time_ms: int = NOW_MS) -> None:

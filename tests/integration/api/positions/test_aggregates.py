@@ -165,8 +165,8 @@ Ask = Callable[..., Any]
 
 @pytest.fixture
 async def client(settings: Settings) -> AsyncIterator[tuple[httpx.AsyncClient, Any]]:
-    async with asked(settings, await new_key(settings, FREE.name)) as (made, _):
-        yield made, document()
+    async with asked(settings, await new_key(settings, FREE.name)) as (made, app):
+        yield made, document(app)
 
 
 @pytest.fixture

@@ -130,8 +130,8 @@ class Asking:
 
 @pytest.fixture
 async def ask(settings: Settings) -> AsyncIterator[Asking]:
-    async with asked(settings, await new_key(settings, FREE.name)) as (client, _):
-        yield Asking(client, document())
+    async with asked(settings, await new_key(settings, FREE.name)) as (client, app):
+        yield Asking(client, document(app))
 
 
 async def test_a_wallet_with_stake(chain: Chain, ask: Asking) -> None:
