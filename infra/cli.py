@@ -24,7 +24,7 @@ from infra.settings import SettingsError
 class EntryPointGroup(click.Group):
     """A click group whose commands are loaded from an entry point group when they are named.
 
-    Their list takes what it says from their sources: to import them all takes a second.
+    The list of commands is read from their source files: importing all of them takes a second.
     """
 
     def __init__(self, group: str, **attributes: object) -> None:

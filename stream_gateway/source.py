@@ -250,8 +250,8 @@ class Source:
             )  # fmt: skip
             # Where we know the newest, what follows it is new, whatever its id. Else nothing is
             # left of what we saw: another Redis, by another clock, and all that it has is new. But
-            # a stream that was trimmed is not so new: it is as it was long before, with hours of
-            # what everybody had, and what else there may be is a gap.
+            # a stream that was ever trimmed is an old state of ours: its entries were sent long
+            # ago, so reading continues after its end, and a gap covers what may be missing.
             is_known = newest in cursor.handed_on
             if not is_known and last and not await self._is_whole(cursor.channel.stream):
                 is_known, cursor.hole = True, "epoch"

@@ -38,10 +38,10 @@ class _NoAnswer(click.ClickException):
 
 
 class _NoRedirects(HTTPRedirectHandler):
-    """Makes a redirect an answer: a payment is shown to the server that was named alone."""
+    """Returns a redirect as the answer: only the server that the user named gets a payment."""
 
     def redirect_request(self, *_: Any) -> None:
-        """Follow none."""
+        """Return no request: redirects are not followed."""
         return
 
 

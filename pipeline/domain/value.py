@@ -33,9 +33,9 @@ from schemas.money import DOLLARS, MONEY, WSOL
 
 U64_MAX: Final = 2**64 - 1
 
-# Venues where two hands agree on any price, or a program of theirs makes it, for the transaction's
-# fee alone: trades there are worth what they moved, and do not show what others are worth. Of order
-# books those whose markets anybody makes without a fee, and meets oneself in.
+# Venues where two parties, or one with two wallets, trade at any price for the transaction's fee
+# alone: quotes on request, limit orders, unlisted programs, and order books whose markets anybody
+# creates without a fee. A trade there is worth what it moved, but no price is taken from it.
 AGREED: Final = frozenset(
     {
         "jupiter-limit",

@@ -20,7 +20,7 @@ from schemas.topics import FEWEST_SETTLED
 
 HOSTED: Final = "http://127.0.0.1:8000"
 _ADD: Final = "claude mcp add"
-# Clients start it in the folder of whatever they work on: -P keeps its modules out of ours.
+# A client starts the server in its own project folder: -P leaves that out of the import path.
 _ARGUMENTS: Final = ("-P", "-m", "infra.cli", "mcp")
 
 

@@ -183,21 +183,21 @@ async def _bootstrap(settings: Settings, programs: tuple[str, ...], file: Path |
 
 
 class _Said:
-    """Says each thing once, and after a time without news what may be missing."""
+    """Prints a line of progress when it changes, and a hint when it has not for a while."""
 
     def __init__(self) -> None:
         self._last = ""
         self._hint_s = time.monotonic() + HINT_AFTER_S
 
     def now(self, news: str) -> None:
-        """Say something unless it was the last that was said."""
+        """Print a line unless it is the one printed last."""
         if news != self._last:
             progress(news)
             self._last = news
             self._hint_s = time.monotonic() + HINT_AFTER_S
 
     def nothing_new(self) -> None:
-        """Say what may be missing where nothing has changed for a while, once until it does."""
+        """Print the hint, once, when no new line came for HINT_AFTER_S."""
         if time.monotonic() >= self._hint_s:
             progress(
                 f"nothing new for {HINT_AFTER_S:g} s: do `soltape ingest accounts` and "
