@@ -280,7 +280,7 @@ class Door:
             raise _conflict(claim)
         try:
             async with _renewed(claim, self._till.unwaited, place):
-                await self._deliver(claim, paid, inner, body, caller)
+                await self._deliver(claim, paid, inner, body, caller, place)
         except NotOwner:
             metrics.FAILURES.labels("conflict").inc()
             raise _conflict("busy") from None
@@ -292,6 +292,7 @@ class Door:
         inner: Scope,
         body: bytes,
         caller: tuple[Scope, Receive, Send],
+        place: ExitStack,
     ) -> None:
         scope, receive, send = caller
         url = _url(scope)
@@ -328,6 +329,7 @@ class Door:
         await send({"type": "http.response.start", "status": answer.status, "headers": _once(kept)})
         gone = await _is_gone(receive)
         await send({"type": "http.response.body", "body": answer.body})
+        place.close()  # its payer may send the next one, whatever is still noted of this one
         if not gone:
             await claim.deliver()
             self._unsettled_s.pop(paid.id, None)

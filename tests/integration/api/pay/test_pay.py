@@ -21,7 +21,9 @@ from redis import Redis
 
 from api.access import register
 from api.access.failures import FAILURES
+from api.app import create_app
 from api.pay.awaited_bodies import OF_ONE
+from api.pay.book import Claim
 from api.pay.command import pay as pay_command
 from infra.local.process import free_port
 from infra.settings import Settings
@@ -456,6 +458,40 @@ def test_payments_that_wait_leave_room_for_keys(
         finally:
             world.desk.may_verify.set()
         assert send(url, headers[2]).status_code == 200
+
+
+async def test_an_answer_that_was_sent_takes_no_place_for_payments(
+    world: PayWorld,
+    seller: Served,
+    stores: Settings,
+    settings: dict[str, object],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    headers = [await asyncio.to_thread(pay, world, seller.url + PATH) for _ in range(2)]
+    app = create_app(stores.model_copy(update={**settings, "api_max_concurrent_per_key": 1}))
+    noting, may_note, deliver = asyncio.Event(), asyncio.Event(), Claim.deliver
+
+    async def deliver_late(claim: Claim) -> None:
+        if not noting.is_set():
+            noting.set()
+            await may_note.wait()
+        await deliver(claim)
+
+    monkeypatch.setattr(Claim, "deliver", deliver_late)
+    transport = httpx.ASGITransport(app)
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=transport, base_url=seller.url, timeout=60) as client,
+    ):
+
+        async def sent(header: str) -> int:
+            return (await client.get(PATH, headers={"payment-signature": header})).status_code
+
+        first = asyncio.create_task(sent(headers[0]))
+        await asyncio.wait_for(noting.wait(), 60)
+        second = await sent(headers[1])
+        may_note.set()
+        assert [await first, second] == [200, 200]
 
 
 def test_a_settlement_whose_answer_is_lost_is_found_on_the_chain(
