@@ -28,11 +28,10 @@ os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
 _transport = httpx._transports.default
 _transport.create_ssl_context = cache(_transport.create_ssl_context)  # type: ignore[attr-defined]
 
-ONE_AT_A_TIME = ("tests/integration/dashboard/", "tests/integration/test_up.py")
+ONE_AT_A_TIME = tuple(
+    f"tests/integration/{each}" for each in ("chaos/", "dashboard/", "test_up.py")
+)
 """Files that run one after the other: each starts the whole product, most a browser too."""
-
-ONE_CHAIN = ("tests/integration/chaos/test_books.py", "tests/integration/chaos/test_oracle.py")
-"""Files of one process, which then generates and decodes each of their chains once."""
 
 ON_APACHE = re.compile(r"[\[-]apache[\]-]")
 """Tests of the `broker` that is Apache Kafka run one after the other, for it starts in 6 s of CPU:
@@ -40,8 +39,8 @@ in files of its own each would start it. `soltape chaos` starts its own.
 """
 
 FIRST = (
-    *(ONE_AT_A_TIME[0], "apache", "tests/integration/chaos/", "tests/integration/ingest/"),
-    *("tests/integration/agents/", "tests/integration/partitions/", "tests/integration/kafka/"),
+    *(ONE_AT_A_TIME[0], "apache", "tests/integration/ingest/", "tests/integration/agents/"),
+    *("tests/integration/partitions/", "tests/integration/kafka/"),
     *("tests/integration/api/", "tests/integration/"),
 )
 """What takes longest comes first, room by room, so that at the end no process waits for another."""
@@ -92,9 +91,7 @@ class Scheduling(LoadFileScheduling):
     def _split_scope(self, nodeid: str) -> str:
         if nodeid.startswith(ONE_AT_A_TIME):
             return ONE_AT_A_TIME[0]
-        if nodeid.startswith(ONE_CHAIN):
-            return ONE_CHAIN[0]
-        if ON_APACHE.search(nodeid) and not nodeid.startswith("tests/integration/chaos/"):
+        if ON_APACHE.search(nodeid):
             return "apache"
         scope: str = super()._split_scope(nodeid)
         return scope
