@@ -14,9 +14,10 @@ the order in which they must be carried out.
 - At commitment `processed` a node sends transactions as it executes them, and replays frozen
   slots alone (Yellowstone since June 2026). So of the slots that it executed when a connection
   began, that connection carries the end only, and their metas all the same. There a slot from
-  which on the connection replays is whole if it was begun on that connection, which the node says
-  and never replays, or if its child and grandchild were begun before: then it was frozen by then.
-  The child alone would do; one generation more allows for a beginning that was not heard of.
+  which on the connection replays is whole if an ancestor was begun on that connection, two to four
+  generations before it, which the node says and never replays, or if its child and grandchild were
+  begun before: then it was frozen by then. That the slot itself was begun, or the child, would do;
+  more generations allow for beginnings that transactions overtook, or that were not heard of.
   Where nothing has begun yet, what is final had been executed before, with its ancestors.
 - A leader may make two blocks of one slot, and a node may exchange the one for the other, also
   while nobody listens. A whole slot has the transactions of the connection that carried it whole,
@@ -44,6 +45,7 @@ from pipeline.ingest.finality import Counts, Finality, Finalized, Gap, RolledBac
 from schemas.events import Event, Movement, PerpEvent, Swap, TokenBalance
 
 _HEIRS: Final = 2  # generations
+_ANCESTORS: Final = 3  # generations before the parent
 REMEMBERED: Final = 64  # settled slots whose signatures are kept: is it a duplicate or a loss?
 
 
@@ -197,6 +199,7 @@ class _Past:
 
     parent: int | None
     meta_connection: int | None
+    begun_connection: int | None
     whole_connection: int | None
     signatures: frozenset[bytes]
 
@@ -479,8 +482,15 @@ class Ledger:
 
     def _is_replayed(self, slot: int, held: _Slot) -> bool:
         connection = held.replay_connection
-        if connection is None or held.begun_connection == connection:
-            return connection is not None
+        if connection is None:
+            return False
+        begun_on = [held.begun_connection]  # it and its ancestors
+        ancestor = self._known(held.parent)
+        while ancestor is not None and len(begun_on) < 2 + _ANCESTORS:
+            begun_on.append(ancestor.begun_connection)
+            ancestor = self._known(ancestor.parent)
+        if connection in begun_on:
+            return connection in begun_on[2:]
         heirs = {slot}
         for _ in range(_HEIRS):
             heirs = {
@@ -597,7 +607,11 @@ class Ledger:
             Unfinal(slot, held.parent, self._block_time_ms, counts, held.wallets())
         )
         self._past[slot] = _Past(
-            held.parent, held.meta_connection, held.whole_connection, frozenset(held.transactions)
+            held.parent,
+            held.meta_connection,
+            held.begun_connection,
+            held.whole_connection,
+            frozenset(held.transactions),
         )
         while len(self._past) > REMEMBERED:
             self._past.popitem(last=False)

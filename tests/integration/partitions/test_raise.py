@@ -121,8 +121,8 @@ class Machine:
     def environment(self, count: int) -> dict[str, str]:
         """Return what a role is given."""
         settings = self.settings
-        ports = ("METRICS_PORT_BOOKS", "METRICS_PORT_INGEST", "METRICS_PORT_API", "API_PORT")
-        ports += ("METRICS_PORT_GATEWAY", "GATEWAY_PORT")
+        ports = [f"METRICS_PORT_{of}" for of in ("AGENTS", "BOOKS", "INGEST", "API", "GATEWAY")]
+        ports += ["API_PORT", "GATEWAY_PORT"]
         return {
             "KAFKA_BOOTSTRAP": settings.kafka_bootstrap,
             "REDIS_URL": settings.redis_url,

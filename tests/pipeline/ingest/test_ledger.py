@@ -492,6 +492,7 @@ def yellowstone_log(random: Random, world: World) -> list[Update]:
     """What a node sends at `processed`, in its order, the beginnings of slots included.
 
     A bank is opened once its parent is frozen, and may be executed for long: forks run beside it.
+    That it was is sent then, or late: transactions of it may overtake it.
     """
     canonical = set(world.canonical)
     frozen: dict[int, float] = {BASE: 0.0}
@@ -503,7 +504,8 @@ def yellowstone_log(random: Random, world: World) -> list[Update]:
             at = {"meta": done, "PROCESSED": done, "CONFIRMED": done + 2}.get(update.kind)
             within = begun + (done - begun) * random.random()
             keyed.append((within if at is None else at, update))
-        keyed.append((begun, Update(block.slot, "begun")))
+        late = (done - begun) * random.choice((0, 0, random.random()))
+        keyed.append((begun + late, Update(block.slot, "begun")))
     order = {"begun": 0, "transaction": 1, "meta": 2}
     keyed.sort(key=lambda each: (each[0], order.get(each[1].kind, 3)))
     return [update for _, update in keyed]
@@ -567,11 +569,35 @@ def test_a_slot_is_replayed_whole_where_its_heirs_had_begun_before() -> None:
     for slot in (14, 15, 16, 17):
         decisions += ledger.begun(slot, slot - 1)
         meta(slot)
-    decisions += ledger.fetched(12, 11, "hash-12", 0, ())
-    decisions += ledger.fetched(13, 12, "hash-13", 0, ())
+    # The first two that begin on it too: transactions may have overtaken that they begin.
+    for slot in (12, 13, 14, 15):
+        decisions += ledger.fetched(slot, slot - 1, f"hash-{slot}", 0, ())
     missing = [each for each in decisions if isinstance(each, Missing)]
-    assert missing == [Missing(12, 12), Missing(13, 13)]
+    assert missing == [Missing(slot, slot) for slot in (12, 13, 14, 15)]
     assert [each.slot for each in decisions if isinstance(each, Settled)] == [*range(10, 18)]
+
+
+@pytest.mark.parametrize("heard_of", [(10, 11, 12, 13), (10, 12, 13), (9, 11), (9,)])
+def test_a_slot_whose_beginning_was_overtaken_as_a_connection_began_is_not_whole(
+    heard_of: tuple[int, ...],
+) -> None:
+    """The next connection, which replays it, brings what the first had missed."""
+    ledger = Ledger(settled=8, at_processed=True)
+    ledger.connected(from_slot=9)
+    for slot in (9, 10, 11, 12, 13):
+        if slot in heard_of:
+            ledger.begun(slot, slot - 1)
+        carry(ledger, slot, f"{slot}", b"last")
+    first = heard_of[0]
+    assert [ledger.whole_on(slot) for slot in (9, first, first + 1)] == [None, None, None]
+    assert [ledger.whole_on(slot) for slot in range(first + 2, 14)] == [1] * (12 - first)
+    ledger.connected(from_slot=9)
+    decisions: list[Decision] = []
+    for slot in (9, 10, 11, 12, 13):  # replayed: they were frozen when the connection began
+        names = [b"last"] if slot > first + 1 else [b"first", b"last"]
+        decisions += carry(ledger, slot, f"{slot}", *names)
+        decisions += ledger.status(slot, slot - 1, Status.CONFIRMED)
+    assert signatures(decisions) == [{b"first", b"last"}] * (first - 7) + [{b"last"}] * (12 - first)
 
 
 def carry(ledger: Ledger, slot: int, blockhash: str, *names: bytes) -> list[Decision]:
@@ -642,11 +668,13 @@ def test_a_block_that_the_chain_left_for_another_of_its_slot_is_asked_for_again(
 
 
 def test_a_slot_that_is_begun_anew_has_the_transactions_of_the_new_block() -> None:
-    ledger = Ledger(settled=9, at_processed=True)
-    ledger.connected(from_slot=9)
-    for slot in (9, 10):
+    ledger = Ledger(settled=7, at_processed=True)
+    ledger.connected(from_slot=8)
+    for slot in (8, 9, 10):
         ledger.begun(slot, slot - 1)
         carry(ledger, slot, f"first {slot}", b"of both", b"of the first")
+    for slot in (8, 9):
+        ledger.fetched(slot, slot - 1, f"first {slot}", 1, ())
     ledger.begun(10, 9)
     carry(ledger, 10, "second", b"of both", b"of the second")
     decisions = ledger.status(10, 9, Status.CONFIRMED)
@@ -660,6 +688,8 @@ def test_a_slot_that_was_whole_stays_so_on_the_next_connection() -> None:
     for slot in range(10, 21):
         ledger.begun(slot, slot - 1)
         ledger.block_meta(slot, slot - 1, f"{slot}", 0, f"{slot - 1}")
+    for slot in (10, 11):
+        ledger.fetched(slot, slot - 1, f"{slot}", 0, ())
     ledger.status(12, 11, Status.CONFIRMED)
     ledger.connected(from_slot=13)
     decisions: list[Decision] = []
