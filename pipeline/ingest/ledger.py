@@ -204,6 +204,14 @@ class _Past:
     signatures: frozenset[bytes]
 
 
+@dataclass(slots=True, frozen=True)
+class _Begun:
+    """What is remembered of a slot that was begun after it had been settled by another process."""
+
+    parent: int | None
+    begun_connection: int
+
+
 class Ledger:
     """Holds unsettled slots and lets the canonical ones go in order.
 
@@ -232,6 +240,7 @@ class Ledger:
         self._slots: dict[int, _Slot] = {}
         self._confirmed: set[int] = set()  # confirmed and unsettled
         self._past: OrderedDict[int, _Past] = OrderedDict()
+        self._begun: OrderedDict[int, _Begun] = OrderedDict()
         self._finality = Finality(max_slots, settled, unfinal, gaps)
         self._block_time_ms = block_time_ms  # of the last settled slot
         self._settled_is_block = settled is not None  # a gap may end on a slot that was skipped
@@ -298,6 +307,9 @@ class Ledger:
         self._has_begun = True
         held = self._open(slot)
         if held is None:
+            self._begun[slot] = _Begun(parent, self._connection)
+            while len(self._begun) > REMEMBERED:
+                self._begun.popitem(last=False)
             return []
         if held.has_meta and not held.fetched:  # of another block
             held.exchanged()
@@ -485,10 +497,13 @@ class Ledger:
         if connection is None:
             return False
         begun_on = [held.begun_connection]  # it and its ancestors
-        ancestor = self._known(held.parent)
-        while ancestor is not None and len(begun_on) < 2 + _ANCESTORS:
+        number = held.parent
+        while number is not None and len(begun_on) < 2 + _ANCESTORS:
+            ancestor = self._known(number) or self._begun.get(number)
+            if ancestor is None:
+                break
             begun_on.append(ancestor.begun_connection)
-            ancestor = self._known(ancestor.parent)
+            number = ancestor.parent
         if connection in begun_on:
             return connection in begun_on[2:]
         heirs = {slot}

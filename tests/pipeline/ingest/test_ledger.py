@@ -600,6 +600,17 @@ def test_a_slot_whose_beginning_was_overtaken_as_a_connection_began_is_not_whole
     assert signatures(decisions) == [{b"first", b"last"}] * (first - 7) + [{b"last"}] * (12 - first)
 
 
+def test_a_slot_is_whole_where_what_another_process_settled_was_begun_before_it() -> None:
+    """A standby takes over: what it saw begins some slots before the settled one."""
+    ledger = Ledger(settled=9, at_processed=True)
+    ledger.connected(from_slot=10)
+    for slot in (7, 8, 9, 10):
+        ledger.begun(slot, slot - 1)
+        assert carry(ledger, slot, f"{slot}", b"one") == [] or slot == 10
+    assert ledger.novelty(8, b"two") is Novelty.STALE
+    assert signatures(ledger.status(10, 9, Status.CONFIRMED)) == [{b"one"}]
+
+
 def carry(ledger: Ledger, slot: int, blockhash: str, *names: bytes) -> list[Decision]:
     """Bring a block of a slot: its transactions, then its meta."""
     for name in names:
