@@ -15,16 +15,18 @@ the order in which they must be carried out.
   slots alone (Yellowstone since June 2026). So of the slots that it executed when a connection
   began, that connection carries the end only, and their metas all the same. There a slot from
   which on the connection replays is whole if an ancestor was begun on that connection, two to four
-  generations before it, which the node says and never replays, or if its child and grandchild were
-  begun before: then it was frozen by then. That the slot itself was begun, or the child, would do;
-  more generations allow for beginnings that transactions overtook, or that were not heard of.
+  generations before it, which the node says and never replays, or if three generations after it
+  were begun before: then it was frozen by then. That the slot itself was begun, or the child, would
+  do; more generations allow for beginnings that transactions or metas overtook, or that were not
+  heard of: a meta may be late as well, and the child's beginning before the connection.
   Where nothing has begun yet, what is final had been executed before, with its ancestors.
 - A leader may make two blocks of one slot, and a node may exchange the one for the other, also
   while nobody listens. A whole slot has the transactions of the connection that carried it whole,
   no others. Where a slot is begun anew, or another block's meta comes, that block counts; if one
-  connection brings both metas, it says of none whose its transactions are. A block is the chain's
-  where the meta of a child names it, or where a connection that brought its meta confirms the slot:
-  any other is fetched.
+  connection brings both metas, or a beginning after a meta, or at `processed` the word that the
+  slot is dead, it says of none whose its transactions are. A block is the chain's where the meta of
+  a child names it, or where a connection that brought its meta confirms the slot: any other is
+  fetched.
 - Without a log to continue, the tape starts with the first confirmed slot known whole.
 - Canonical slots leave in ascending order, each once. One that is not whole is waited for
   during `patience` further confirmed slots, then `Missing` asks for it; an answer is `fetched`
@@ -44,7 +46,7 @@ from typing import Final
 from pipeline.ingest.finality import Counts, Finality, Finalized, Gap, RolledBack, Unfinal
 from schemas.events import Event, Movement, PerpEvent, Swap, TokenBalance
 
-_HEIRS: Final = 2  # generations
+_HEIRS: Final = 3  # generations
 _ANCESTORS: Final = 3  # generations before the parent
 REMEMBERED: Final = 64  # settled slots whose signatures are kept: is it a duplicate or a loss?
 
@@ -149,7 +151,7 @@ class _Slot:
     replay_connection: int | None = None  # the last one that replays from here, and had the meta
     begun_connection: int | None = None  # on which the node said that it begins to execute it
     whole_connection: int | None = None  # which is known to have carried all of it
-    mixed_connections: set[int] = field(default_factory=set)  # each brought two blocks
+    mixed_connections: set[int] = field(default_factory=set)  # each may have brought two blocks
     parent_blockhash: str = ""
     has_meta: bool = False  # of this block, or of one before
     meta_connections: set[int] = field(default_factory=set)  # that brought this block's
@@ -311,9 +313,9 @@ class Ledger:
             while len(self._begun) > REMEMBERED:
                 self._begun.popitem(last=False)
             return []
-        if held.has_meta and not held.fetched:  # of another block
+        if held.has_meta and not held.fetched:  # of another block; some of this may be here already
             held.exchanged()
-            held.carried.pop(self._connection, None)
+            held.mixed_connections.add(self._connection)
             self._requested.discard(slot)
         held.begun_connection = self._connection
         if held.parent is None and parent is not None and parent < slot:
@@ -331,7 +333,9 @@ class Ledger:
                 if held.touched:
                     decisions.append(Orphaned(slot, held.parent, held.counts()))
                 # Another block may yet be executed for this slot: nothing of the dead one stays.
-                self._slots[slot] = _Slot()
+                dead = self._slots[slot] = _Slot()
+                if self._at_processed:  # some of it may be late, or some of the next was early
+                    dead.mixed_connections.add(self._connection)
                 self._requested.discard(slot)
             else:
                 held.touched = True

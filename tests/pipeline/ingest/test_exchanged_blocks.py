@@ -54,11 +54,14 @@ class Chain:
                 block = [
                     Transaction(n, f"{slot} {each}".encode(), []) for n, each in enumerate(names)
                 ]
-                made.log.append(Message("begun", slot, version, parent))
-                made.log += [Message("carried", slot, version, parent, each) for each in block]
-                made.log.append(Message("meta", slot, version, parent))
+                carried = [Message("carried", slot, version, parent, each) for each in block]
+                place = random.choice((0, 0, random.randrange(len(carried) + 1)))
+                carried.insert(place, Message("begun", slot, version, parent))  # late
+                made.log += [*carried, Message("meta", slot, version, parent)]
                 if version == "first" and random.random() < 0.5:
                     made.log.append(Message("DEAD", slot, version, parent))
+                if version == "first" and random.random() < 0.5:  # a copy comes late
+                    made.log.append(Message("carried", slot, version, parent, block[-1]))
                 made.blocks[slot] = parent, block
             parent = slot
             unconfirmed.append(slot)

@@ -489,23 +489,39 @@ def test_a_confirmed_slot_off_the_settled_chain_is_a_conflict() -> None:
 
 
 def yellowstone_log(random: Random, world: World) -> list[Update]:
-    """What a node sends at `processed`, in its order, the beginnings of slots included.
+    """What a node sends at `processed`, the beginnings of slots included.
 
     A bank is opened once its parent is frozen, and may be executed for long: forks run beside it.
-    That it was is sent then, or late: transactions of it may overtake it.
+    An update may be late, transactions of its slot overtake the word that it begins: but none comes
+    after what is sent of a grandchild. Beginnings and statuses are lost; of those of a slot, its
+    parent and its grandparent, one at most.
     """
     canonical = set(world.canonical)
+    begun: dict[int, float] = {}
     frozen: dict[int, float] = {BASE: 0.0}
-    keyed: list[tuple[float, Update]] = []
+    latest: dict[int, float] = {}  # when the first child is frozen, no grandchild has begun
     for block in world.blocks.values():
-        begun = frozen[block.parent] + random.random() / 4
-        done = frozen[block.slot] = begun + random.random() * random.choice((1, 1, 4))
-        for update in updates_of(block, canonical=block.slot in canonical):
-            at = {"meta": done, "PROCESSED": done, "CONFIRMED": done + 2}.get(update.kind)
-            within = begun + (done - begun) * random.random()
-            keyed.append((within if at is None else at, update))
-        late = (done - begun) * random.choice((0, 0, random.random()))
-        keyed.append((begun + late, Update(block.slot, "begun")))
+        begun[block.slot] = frozen[block.parent] + random.random() / 4
+        done = begun[block.slot] + random.random() * random.choice((1, 1, 4))
+        frozen[block.slot] = done
+        latest[block.parent] = min(latest.get(block.parent, done), done)
+    keyed: list[tuple[float, Update]] = []
+    lost: set[int] = set()
+    for block in world.blocks.values():
+        slot, start, done = block.slot, begun[block.slot], frozen[block.slot]
+        late = (latest.get(slot, done + 1) - done) * random.choice((0, 0, random.random()))
+        for update in updates_of(block, canonical=slot in canonical):
+            at = {"meta": done + late, "PROCESSED": done, "CONFIRMED": done + 2}.get(update.kind)
+            within = start + (done + late - start) * random.random()
+            if update.kind != "PROCESSED" or random.random() < 0.9:
+                keyed.append((within if at is None else at, update))
+        parent = world.blocks.get(block.parent)
+        before = {block.parent} | ({parent.parent} if parent is not None else set())
+        if random.random() < 0.15 and not before & lost:
+            lost.add(slot)
+            continue
+        late = (done - start) * random.choice((0, 0, random.random()))
+        keyed.append((start + late, Update(slot, "begun")))
     order = {"begun": 0, "transaction": 1, "meta": 2}
     keyed.sort(key=lambda each: (each[0], order.get(each[1].kind, 3)))
     return [update for _, update in keyed]
@@ -535,16 +551,22 @@ def test_what_was_executed_as_a_connection_began_is_fetched(seed: int, slots: in
     log = yellowstone_log(random, world)
     at = 0
     while at < len(log):
-        from_slot = BASE + 1 if ledger.settled is None else ledger.settled + 1
-        ledger.connected(from_slot)
-        for update in replayed(log[:at], from_slot):
-            tape.feed(update)
+        settled = tape.ledger.settled or BASE
+        if random.random() < 0.1:
+            tape.ledger = Ledger(settled=settled, patience=3, at_processed=True)
+            tape.accepted = {each for each in tape.accepted if each[0] <= settled}
+        if at and random.random() < 0.1:
+            tape.ledger.connected(from_slot=None)
+        else:
+            tape.ledger.connected(settled + 1)
+            for update in replayed(log[:at], settled + 1):
+                tape.feed(update)
         end = min(len(log), at + random.randrange(1, 60))
         for update in log[at:end]:
             tape.feed(update)
         at = min(len(log), end + random.randrange(40))
-    from_slot = BASE + 1 if ledger.settled is None else ledger.settled + 1
-    ledger.connected(from_slot)
+    from_slot = (tape.ledger.settled or BASE) + 1
+    tape.ledger.connected(from_slot)
     last = Update(world.canonical[-1], "FINALIZED")
     for update in [*replayed(log, from_slot), last]:
         tape.feed(update)
@@ -555,7 +577,7 @@ def test_what_was_executed_as_a_connection_began_is_fetched(seed: int, slots: in
 
 
 def test_a_slot_is_replayed_whole_where_its_heirs_had_begun_before() -> None:
-    ledger = Ledger(settled=9, patience=2, at_processed=True)
+    ledger = Ledger(settled=9, patience=3, at_processed=True)
     ledger.connected(from_slot=10)
     decisions: list[Decision] = []
 
@@ -569,11 +591,12 @@ def test_a_slot_is_replayed_whole_where_its_heirs_had_begun_before() -> None:
     for slot in (14, 15, 16, 17):
         decisions += ledger.begun(slot, slot - 1)
         meta(slot)
-    # The first two that begin on it too: transactions may have overtaken that they begin.
-    for slot in (12, 13, 14, 15):
+    # Two before it: the beginnings of their heirs may be lost. And the first two that begin on it:
+    # transactions may have overtaken that they begin.
+    for slot in (11, 12, 13, 14, 15):
         decisions += ledger.fetched(slot, slot - 1, f"hash-{slot}", 0, ())
     missing = [each for each in decisions if isinstance(each, Missing)]
-    assert missing == [Missing(slot, slot) for slot in (12, 13, 14, 15)]
+    assert missing == [Missing(slot, slot) for slot in (11, 12, 13, 14, 15)]
     assert [each.slot for each in decisions if isinstance(each, Settled)] == [*range(10, 18)]
 
 
@@ -593,7 +616,7 @@ def test_a_slot_whose_beginning_was_overtaken_as_a_connection_began_is_not_whole
     assert [ledger.whole_on(slot) for slot in range(first + 2, 14)] == [1] * (12 - first)
     ledger.connected(from_slot=9)
     decisions: list[Decision] = []
-    for slot in (9, 10, 11, 12, 13):  # replayed: they were frozen when the connection began
+    for slot in (9, 10, 11, 12, 13, 14):  # replayed: they were frozen when the connection began
         names = [b"last"] if slot > first + 1 else [b"first", b"last"]
         decisions += carry(ledger, slot, f"{slot}", *names)
         decisions += ledger.status(slot, slot - 1, Status.CONFIRMED)
@@ -678,18 +701,61 @@ def test_a_block_that_the_chain_left_for_another_of_its_slot_is_asked_for_again(
     assert Missing(10, 10) in ledger.status(10, 9, Status.DEAD)
 
 
-def test_a_slot_that_is_begun_anew_has_the_transactions_of_the_new_block() -> None:
-    ledger = Ledger(settled=7, at_processed=True)
+def executed_at_processed() -> Ledger:
+    """Return a ledger whose connection carried slots 8, 9 and 10 from their beginnings."""
+    ledger = Ledger(settled=7, at_processed=True, patience=0)
     ledger.connected(from_slot=8)
     for slot in (8, 9, 10):
         ledger.begun(slot, slot - 1)
         carry(ledger, slot, f"first {slot}", b"of both", b"of the first")
     for slot in (8, 9):
         ledger.fetched(slot, slot - 1, f"first {slot}", 1, ())
+    assert ledger.whole_on(10) == 1
+    return ledger
+
+
+def test_a_slot_that_is_begun_anew_is_fetched() -> None:
+    """Transactions of the new block may have overtaken that it begins: they are not told apart."""
+    ledger = executed_at_processed()
+    ledger.transaction(10, Transaction(1, b"of the second, early", []))
     ledger.begun(10, 9)
     carry(ledger, 10, "second", b"of both", b"of the second")
-    decisions = ledger.status(10, 9, Status.CONFIRMED)
-    assert signatures(decisions) == [{b"of both", b"of the second"}]
+    assert ledger.status(10, 9, Status.CONFIRMED) == [Missing(10, 10)]
+
+
+@pytest.mark.parametrize("is_dead_first", [True, False])
+def test_a_slot_that_was_dead_on_a_connection_is_fetched(is_dead_first: bool) -> None:
+    """A transaction of the dead block comes late, or one of the next block early."""
+    ledger = executed_at_processed()
+    if is_dead_first:
+        ledger.status(10, 9, Status.DEAD)
+        ledger.transaction(10, Transaction(1, b"of the first, late", []))
+    else:
+        ledger.transaction(10, Transaction(1, b"of the second, early", []))
+        ledger.status(10, 9, Status.DEAD)
+    ledger.begun(10, 9)
+    carry(ledger, 10, "second", b"of both", b"of the second")
+    assert ledger.status(10, 9, Status.CONFIRMED) == [Missing(10, 10)]
+    ledger.connected(from_slot=10)  # which replays the block that is
+    decisions = carry(ledger, 10, "second", b"of the second, early", b"of both", b"of the second")
+    for slot in (11, 12, 13):
+        decisions += ledger.block_meta(slot, slot - 1, f"{slot}", 0)
+    decisions += ledger.status(10, 9, Status.CONFIRMED)
+    assert signatures(decisions) == [{b"of both", b"of the second, early", b"of the second"}]
+
+
+@pytest.mark.parametrize("heard_of", [(13, 14, 15), (12, 14, 15), (11, 14, 15), (14, 15)])
+def test_a_slot_in_execution_is_not_whole_where_beginnings_of_its_heirs_are_lost(
+    heard_of: tuple[int, ...],
+) -> None:
+    ledger = Ledger(settled=9, at_processed=True)
+    ledger.connected(from_slot=10)
+    for slot in range(10, 16):
+        if slot in heard_of:
+            ledger.begun(slot, slot - 1)
+        carry(ledger, slot, f"{slot}", b"last")
+    # Slot 11 is executed as the connection begins: 12 and 13 are its child and grandchild.
+    assert ledger.whole_on(11) is None
 
 
 def test_a_slot_that_was_whole_stays_so_on_the_next_connection() -> None:
