@@ -18,7 +18,8 @@ the order in which they must be carried out.
   generations before it, which the node says and never replays, or if three generations after it
   were begun before: then it was frozen by then. That the slot itself was begun, or the child, would
   do; more generations allow for beginnings that transactions or metas overtook, or that were not
-  heard of: a meta may be late as well, and the child's beginning before the connection.
+  heard of: a meta may be late as well, and the child's beginning before the connection. The
+  meta of a fourth must have come: before anything of it, what was late of the second has.
   Where nothing has begun yet, what is final had been executed before, with its ancestors.
 - A leader may make two blocks of one slot, and a node may exchange the one for the other, also
   while nobody listens. A whole slot has the transactions of the connection that carried it whole,
@@ -518,7 +519,10 @@ class Ledger:
                 if self._slots[number].replay_connection == connection
                 and self._slots[number].begun_connection != connection
             }
-        return bool(heirs)
+        # Once a child's meta has come, the beginning of its grandparent is not still to come.
+        return any(
+            self._slots[number].replay_connection == connection for number in self._children(heirs)
+        )
 
     def _is_cut(self, slot: int) -> bool:
         """Return whether this connection has brought all that it ever brings, maybe not all."""

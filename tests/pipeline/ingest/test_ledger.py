@@ -577,7 +577,7 @@ def test_what_was_executed_as_a_connection_began_is_fetched(seed: int, slots: in
 
 
 def test_a_slot_is_replayed_whole_where_its_heirs_had_begun_before() -> None:
-    ledger = Ledger(settled=9, patience=3, at_processed=True)
+    ledger = Ledger(settled=9, patience=4, at_processed=True)
     ledger.connected(from_slot=10)
     decisions: list[Decision] = []
 
@@ -616,7 +616,7 @@ def test_a_slot_whose_beginning_was_overtaken_as_a_connection_began_is_not_whole
     assert [ledger.whole_on(slot) for slot in range(first + 2, 14)] == [1] * (12 - first)
     ledger.connected(from_slot=9)
     decisions: list[Decision] = []
-    for slot in (9, 10, 11, 12, 13, 14):  # replayed: they were frozen when the connection began
+    for slot in range(9, 16):  # replayed: they were frozen when the connection began
         names = [b"last"] if slot > first + 1 else [b"first", b"last"]
         decisions += carry(ledger, slot, f"{slot}", *names)
         decisions += ledger.status(slot, slot - 1, Status.CONFIRMED)
@@ -738,7 +738,7 @@ def test_a_slot_that_was_dead_on_a_connection_is_fetched(is_dead_first: bool) ->
     assert ledger.status(10, 9, Status.CONFIRMED) == [Missing(10, 10)]
     ledger.connected(from_slot=10)  # which replays the block that is
     decisions = carry(ledger, 10, "second", b"of the second, early", b"of both", b"of the second")
-    for slot in (11, 12, 13):
+    for slot in (11, 12, 13, 14):
         decisions += ledger.block_meta(slot, slot - 1, f"{slot}", 0)
     decisions += ledger.status(10, 9, Status.CONFIRMED)
     assert signatures(decisions) == [{b"of both", b"of the second, early", b"of the second"}]
@@ -756,6 +756,20 @@ def test_a_slot_in_execution_is_not_whole_where_beginnings_of_its_heirs_are_lost
         carry(ledger, slot, f"{slot}", b"last")
     # Slot 11 is executed as the connection begins: 12 and 13 are its child and grandchild.
     assert ledger.whole_on(11) is None
+
+
+def test_a_slot_in_execution_is_not_whole_while_beginnings_of_its_heirs_are_late() -> None:
+    """Nothing is lost: that 11 begins was sent before, of 12 and 13 the metas come first."""
+    ledger = Ledger(settled=9, at_processed=True)
+    ledger.connected(from_slot=10)
+    for slot in (10, 11, 12):
+        carry(ledger, slot, f"{slot}", b"last")
+    assert ledger.whole_on(10) is None
+    carry(ledger, 13, "13", b"last")
+    assert ledger.whole_on(10) is None
+    for slot in (12, 13, 14):  # updates of a slot come before anything of its second heir
+        ledger.begun(slot, slot - 1)
+    assert ledger.whole_on(10) is None
 
 
 def test_a_slot_that_was_whole_stays_so_on_the_next_connection() -> None:
