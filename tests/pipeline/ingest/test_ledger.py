@@ -715,7 +715,7 @@ def executed_at_processed() -> Ledger:
 
 
 def test_a_slot_that_is_begun_anew_is_fetched() -> None:
-    """Transactions of the new block may have overtaken that it begins: they are not told apart."""
+    """Transactions of the new block may have overtaken that it begins: nothing says which did."""
     ledger = executed_at_processed()
     ledger.transaction(10, Transaction(1, b"of the second, early", []))
     ledger.begun(10, 9)
