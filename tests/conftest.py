@@ -31,7 +31,7 @@ _transport.create_ssl_context = cache(_transport.create_ssl_context)  # type: ig
 ONE_AT_A_TIME = tuple(
     f"tests/integration/{each}" for each in ("chaos/", "dashboard/", "test_up.py")
 )
-"""Files that run one after the other: each starts the whole product, most a browser too."""
+"""Files that run one after the other: each starts the whole product, some a browser too."""
 
 ON_APACHE = re.compile(r"[\[-]apache[\]-]")
 """Tests of the `broker` that is Apache Kafka run one after the other, for it starts in 6 s of CPU:
