@@ -18,6 +18,7 @@ import structlog
 from google.protobuf.message import DecodeError
 
 from infra.backoff import Backoff
+from infra.cancellation import raise_if_cancelled
 from infra.chain.recording import RecordingWriter
 from infra.telemetry import host_of
 from schemas.proto.geyser_pb2 import PROCESSED, SubscribeRequest, SubscribeUpdate
@@ -73,6 +74,7 @@ class Recorder:
                     self.newest_slot = self._resume_slot = 0
             except TimeoutError:
                 reason = f"nothing came for {_SILENCE_S:.0f} s"
+            raise_if_cancelled()
             pause_s = self._backoff.next_s()
             self.reconnects += 1
             log.warning("stream ended", reason=reason, retry_in_s=round(pause_s, 2))

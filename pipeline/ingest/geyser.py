@@ -20,6 +20,7 @@ import structlog
 from google.protobuf.message import DecodeError
 
 from infra.backoff import Backoff
+from infra.cancellation import raise_if_cancelled
 from infra.settings import Settings
 from infra.telemetry import host_of
 from pipeline.ingest import identity, metrics
@@ -155,7 +156,8 @@ class GeyserClient:
                     from_slot=from_slot,
                     retry_in_s=round(pause_s, 2),
                 )
-                await asyncio.sleep(pause_s)
+            raise_if_cancelled()
+            await asyncio.sleep(pause_s)
 
     async def _stream(self, from_slot: int | None) -> None:
         async with self._channel() as channel:
@@ -177,6 +179,7 @@ class GeyserClient:
         """Find out which chain it is: another one may answer at the address than before."""
         while True:
             found = await identity.ask(channel, self._metadata(), self._rpc_endpoint)
+            raise_if_cancelled()
             self._identified(found)
             if found is not None:
                 return
