@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import Any, Final
 
 from api.http.errors import UNKNOWN_TOKEN, Problem
@@ -23,7 +23,7 @@ from api.tokens.answers import About, PriceSource
 from api.tokens.cold_markets import may_be_away, read_cold
 from api.tokens.facts import Facts, facts
 from api.tokens.pool_price import PoolPrice
-from infra.redis.pipelined import Repeated
+from infra.redis.pipelined import Chained, Command, ForEach, Form, Repeated
 from schemas.markets import is_priced, unpack_candles, unpack_head, whole
 from schemas.money import DOLLARS, WSOL
 from schemas.prices import LastPrice, change_24h_pct
@@ -35,7 +35,6 @@ STALE_AFTER_MS: Final = HOUR_MS
 """A price is called stale when its last trade is an hour older than the chain's last block."""
 
 REMEMBERED: Final = 1 << 14
-_ASKED: Final = 1 << 12  # tokens; what is asked of each takes some 1.5 kB
 
 _PRICE_FIELDS: Final = ("price_sol", "price_usd", "time_ms", "slot", "pool", "closes")
 _HEAD_FIELDS: Final = ("head", "token")
@@ -121,7 +120,7 @@ def is_stale(price: LastPrice, now_ms: int) -> bool:
 class _Names:
     """The names of the keys of one partition; what is asked of the partition itself."""
 
-    __slots__ = ("away", "market", "metadata", "progress")
+    __slots__ = ("away", "market", "metadata", "progress", "questions")
 
     def __init__(self, tag: str) -> None:
         self.market = MARKET.make(tag=tag, mint="")
@@ -129,6 +128,16 @@ class _Names:
         self.away = MARKETS_AWAY.make(tag=tag)
         asked = "HMGET", MARKETS.make(tag=tag), "slot", "time_ms", "sol_usd"
         self.progress = Repeated(asked)
+        # By the fields of the market that are asked for: what is asked of a token, and its price.
+        self.questions: dict[tuple[str, ...], Form] = {
+            fields: Form(partial(self._of_token, fields)) for fields in (_HEAD_FIELDS, _DAY_FIELDS)
+        }
+
+    def _of_token(self, fields: tuple[str, ...], mint: str) -> list[Command]:
+        return [
+            ("HMGET", self.market + mint, *fields),
+            ("HMGET", _PRICE + mint, *_PRICE_FIELDS),
+        ]
 
 
 _PRICE: Final = PRICE.make(mint="")
@@ -201,27 +210,17 @@ def unknown_token(mint: str) -> Problem:
     return Problem(UNKNOWN_TOKEN, f"No trade, creation, balance or metadata of {mint} was seen")
 
 
-def _commands(groups: Mapping[str, list[str]], fields: tuple[str, ...]) -> list[tuple[Any, ...]]:
-    commands: list[tuple[Any, ...]] = []
+def _commands(groups: Mapping[str, list[str]], fields: tuple[str, ...]) -> Chained:
+    parts: list[Sequence[Command]] = []
     for tag, group in groups.items():
         names = _names(tag)
-        commands.append(names.progress)
         if not group:
+            parts.append([names.progress])
             continue
         metadata = names.metadata
-        commands.append(("MGET", *[metadata + mint for mint in group]))
-        for mint in group:
-            commands += _questions(tag, mint, fields)
-    return commands
-
-
-@lru_cache(_ASKED)
-def _questions(tag: str, mint: str, fields: tuple[str, ...]) -> tuple[Repeated, Repeated]:
-    """Return what to ask for the market of a token, and for its price."""
-    return (
-        Repeated(("HMGET", _names(tag).market + mint, *fields)),
-        Repeated(("HMGET", _PRICE + mint, *_PRICE_FIELDS)),
-    )
+        parts.append([names.progress, ("MGET", *[metadata + mint for mint in group])])
+        parts.append(ForEach(names.questions[fields], group))
+    return Chained(parts)
 
 
 async def _complete(

@@ -18,9 +18,11 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import Any, Final, cast, overload
 
 import structlog
@@ -80,8 +82,27 @@ class Form:
         return word.encode("ascii").join(around)
 
 
-class ForEach(Sequence[Command]):
-    """The commands of a form for each of some words; no command is packed by itself."""
+class Packable(Sequence[Command], ABC):
+    """Commands that are packed together, and made one by one only where somebody looks at them."""
+
+    @property
+    @abstractmethod
+    def packed(self) -> bytes:
+        """Return the bytes of all of them."""
+
+    @abstractmethod
+    def __iter__(self) -> Iterator[Command]: ...
+
+    @overload
+    def __getitem__(self, at: int) -> Command: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Command]: ...
+    def __getitem__(self, at: int | slice) -> Command | Sequence[Command]:
+        return [*self][at]
+
+
+class ForEach(Packable):
+    """The commands of a form for each of some words."""
 
     def __init__(self, form: Form, words: Sequence[str]) -> None:
         self._form = form
@@ -89,7 +110,7 @@ class ForEach(Sequence[Command]):
 
     @property
     def packed(self) -> bytes:
-        """Return the bytes of all of them."""
+        """Return the bytes of all of them; no command is made."""
         return b"".join(map(self._form.packed, self._words))
 
     def __len__(self) -> int:
@@ -99,12 +120,23 @@ class ForEach(Sequence[Command]):
         for word in self._words:
             yield from self._form.make(word)
 
-    @overload
-    def __getitem__(self, at: int) -> Command: ...
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[Command]: ...
-    def __getitem__(self, at: int | slice) -> Command | Sequence[Command]:
-        return [*self][at]
+
+class Chained(Packable):
+    """Several sequences of commands, one after the other."""
+
+    def __init__(self, parts: Sequence[Sequence[Command]]) -> None:
+        self._parts = parts
+
+    @property
+    def packed(self) -> bytes:
+        """Return the bytes of all of them, part by part."""
+        return b"".join(map(_packed, self._parts))
+
+    def __len__(self) -> int:
+        return sum(map(len, self._parts))
+
+    def __iter__(self) -> Iterator[Command]:
+        return chain.from_iterable(self._parts)
 
 
 class PipelinedNode:
@@ -289,7 +321,7 @@ class _Link(asyncio.Protocol):
                 ConnectionError(f"{self._in_flight} commands wait for their answers already")
             )
         else:
-            self._unsent.append(commands.packed if type(commands) is ForEach else _packed(commands))
+            self._unsent.append(_packed(commands))
             self._in_flight += count
             now = loop.time()
             self._asks.append(_Ask(future, count, now, with_refusals))
@@ -395,6 +427,8 @@ class _Link(asyncio.Protocol):
 
 
 def _packed(commands: Sequence[Command]) -> bytes:
+    if type(commands) is not list and isinstance(commands, Packable):
+        return commands.packed
     return b"".join(
         [each.packed if type(each) is Repeated else pack_command(each) for each in commands]
     )

@@ -20,7 +20,7 @@ from infra.local.process import NotReady, free_port
 from infra.redis import client as redis_client
 from infra.redis import pipelined
 from infra.redis.embedded import valkey
-from infra.redis.pipelined import ForEach, Form, PipelinedNode, Repeated
+from infra.redis.pipelined import Chained, ForEach, Form, PipelinedNode, Repeated
 from infra.settings import Settings
 from tests.support.exploring import SLOW, examples
 from tests.support.systems import Mortal
@@ -138,6 +138,21 @@ async def test_a_form_asks_the_same_of_each_word_whatever_its_length(shared):
         assert await connection.ask(asked) == echoes(words)
         assert await connection.ask([*asked]) == echoes(words)
         assert await connection.ask(ForEach(PLACES, [])) == []
+
+
+async def test_what_is_chained_asks_the_same_as_its_parts(shared):
+    again = Repeated(("ECHO", "again"))
+    parts = [[again, ("ECHO", "once")], ForEach(PLACES, ["x", "y"]), [], [again]]
+    commands = [each for part in parts for each in part]
+    asked = Chained(parts)
+    assert [*asked] == commands
+    assert (len(asked), asked[3], asked[1:4]) == (11, commands[3], commands[1:4])
+    async with connected(shared.process.address) as connection:
+        expected = [b"again", b"once", *echoes(["x", "y"]), b"again"]
+        assert await connection.ask(asked) == expected
+        assert await connection.ask(commands) == expected
+        assert await connection.ask(Chained([asked, asked])) == expected * 2
+        assert await connection.ask(Chained([])) == []
 
 
 async def test_a_hundred_thousand_asks_by_a_thousand_at_once(shared):
