@@ -23,6 +23,7 @@ from typing import Any
 import httpx
 import orjson
 import psutil
+from redis.exceptions import RedisError
 from solders.keypair import Keypair
 from solders.message import to_bytes_versioned
 from solders.transaction import VersionedTransaction
@@ -33,7 +34,7 @@ from infra.redis.asks import Pipelined
 from schemas.redis_keys import PAYMENT
 from tests.support.api.paying import USDC
 from tests.support.api.served import Served
-from tests.support.waiting import eventually
+from tests.support.waiting import WITHIN_S, eventually, without_error_async
 
 MOMENTS = ("claimed", "stored", "answer")
 """Of a payment as its process is killed: while it is verified and its answer made; while it is
@@ -58,6 +59,7 @@ class Purchase:
     is_shown: bool = False  # a status 200 was seen
     is_refused: bool = False  # 402
     others: list[int] = field(default_factory=list)  # what it was answered for another request
+    last: str = ""  # what its own request was answered last, or why it was not
 
 
 @dataclass(frozen=True)
@@ -153,7 +155,9 @@ class Crowd:
 
     async def had(self, purchase: Purchase, address: str) -> bool:
         """Repeat a request until its answer is there; False if it is refused."""
+        began_s = time.monotonic()
         while not purchase.delivered and not purchase.is_refused:
+            assert time.monotonic() < began_s + WITHIN_S, f"{purchase.id}: {purchase.last}"
             replays = self._random.choice((1, 1, 2, 4))
             sent = [self._send(purchase, purchase.path, address) for _ in range(replays)]
             await asyncio.gather(*sent)
@@ -217,6 +221,8 @@ class Crowd:
             answer = await client.get(
                 f"{self._url}/pay{path}", headers=headers, extensions={"trace": trace}
             )
+            if is_own:
+                purchase.last = f"{answer.status_code} {answer.text[:300]}"
             if not is_own:
                 purchase.others.append(answer.status_code)
             elif answer.status_code == 200:
@@ -228,8 +234,9 @@ class Crowd:
                 purchase.is_refused = True
             else:
                 assert answer.status_code in (409, 429, *_BUSY), answer.text
-        except httpx.TransportError:
-            pass
+        except httpx.TransportError as error:
+            if is_own:
+                purchase.last = repr(error)
         finally:
             if peer is not None:
                 purchase.peers.discard(peer)
@@ -249,8 +256,9 @@ class Killer:
     async def kill(self, moment: str) -> None:
         """Wait for a moment of some payment, kill the process that has it, start another one."""
         while True:
-            peer = await (self._answer() if moment == "answer" else self._state(moment))
-            await self._redis.ask([("PING",)])  # what the stopped ones have sent was executed
+            async with asyncio.timeout(WITHIN_S):
+                peer = await (self._answer() if moment == "answer" else self._state(moment))
+            await self._ask([("PING",)])  # what the stopped ones have sent was executed
             states = await self._states([each.id for each in self._crowd.purchases])
             peers = self._fleet.kill(peer)
             await self._prolong_leases(states)
@@ -290,13 +298,17 @@ class Killer:
         """
         stopped_ms = int((time.monotonic() - self._fleet.stopped_s) * 1000)
         names = [PAYMENT.make(id=each) for each in ids]
-        await self._redis.ask([("HINCRBY", name, "lease_until_ms", stopped_ms) for name in names])
+        await self._ask([("HINCRBY", name, "lease_until_ms", stopped_ms) for name in names])
+
+    async def _ask(self, commands: list[tuple[Any, ...]]) -> list[Any]:
+        """Ask Redis, again where the machine was too busy for an answer: each may be sent twice."""
+        return await without_error_async(lambda: self._redis.ask(commands), RedisError)
 
     async def _states(self, ids: list[str]) -> dict[str, str]:
         """Return the states of those of some payments that Redis knows."""
         if not ids:
             return {}
-        found = await self._redis.ask([("HGET", PAYMENT.make(id=each), "state") for each in ids])
+        found = await self._ask([("HGET", PAYMENT.make(id=each), "state") for each in ids])
         return {each: state.decode() for each, state in zip(ids, found, strict=True) if state}
 
 
