@@ -1,4 +1,4 @@
-"""Cancellations that a library keeps from its caller."""
+"""Cancellations that a library catches and does not pass on."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import asyncio
 
 
 def raise_if_cancelled() -> None:
-    """Raise CancelledError if the current task was cancelled, whoever caught it.
+    """Raise CancelledError if cancellation of the current task was requested.
 
-    A loop that goes on after errors of grpc.aio asks this before it goes on: a cancellation that
-    comes while a call fails goes to the library's own task and ends there, and the loop sees
-    nothing but the call's error (`StreamStreamCall._prepare_rpc` in grpcio 1.85).
+    A retry loop around grpc.aio calls this before it retries. The library awaits the start of a
+    call in a task of its own, which catches the cancellation (`StreamStreamCall._prepare_rpc` in
+    grpcio 1.85): if the call fails at the same time, the loop gets the call's error instead.
     """
     task = asyncio.current_task()
     if task is not None and task.cancelling():

@@ -83,7 +83,7 @@ class Form:
 
 
 class Packable(Sequence[Command], ABC):
-    """Commands that are packed together, and made one by one only where somebody looks at them."""
+    """Commands that are packed together; a command is built only when it is accessed."""
 
     @property
     @abstractmethod
@@ -110,7 +110,7 @@ class ForEach(Packable):
 
     @property
     def packed(self) -> bytes:
-        """Return the bytes of all of them; no command is made."""
+        """Return the bytes of all of them, without building a command."""
         return b"".join(map(self._form.packed, self._words))
 
     def __len__(self) -> int:
@@ -427,7 +427,7 @@ class _Link(asyncio.Protocol):
 
 
 def _packed(commands: Sequence[Command]) -> bytes:
-    if type(commands) is not list and isinstance(commands, Packable):
+    if isinstance(commands, Packable):
         return commands.packed
     return b"".join(
         [each.packed if type(each) is Repeated else pack_command(each) for each in commands]

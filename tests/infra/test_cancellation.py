@@ -1,4 +1,4 @@
-"""What follows a gRPC stream stops where it is cancelled, at whatever moment a call fails."""
+"""Readers of a gRPC stream stop when they are cancelled, also while a call fails."""
 
 from __future__ import annotations
 
@@ -20,11 +20,10 @@ from infra.settings import Settings
 from pipeline.ingest.geyser import GeyserClient
 from pipeline.ingest.intake import Intake
 
-# Of a hundred that are stopped within these milliseconds, one to ten meet the moment at which their
-# first call fails: less often with asyncio's own loop than with the one that the product runs on.
+# 1 to 10 % of the readers that are stopped within 20 ms are stopped as their first call fails. On
+# uvloop, which the product uses, there are more of them than on asyncio's own loop.
 TRIES, AT_ONCE, LATEST_S = 600, 20, 0.02
-# Far more than stopping takes, and less than a stream that goes on would be followed.
-STOPPED_WITHIN_S = 30
+STOPPED_WITHIN_S = 30  # a reader that lost its cancellation retries without end
 
 
 async def test_a_cancellation_that_was_caught_is_raised_again() -> None:

@@ -221,11 +221,11 @@ class Crowd:
             answer = await client.get(
                 f"{self._url}/pay{path}", headers=headers, extensions={"trace": trace}
             )
-            if is_own:
-                purchase.last = f"{answer.status_code} {answer.text[:300]}"
             if not is_own:
                 purchase.others.append(answer.status_code)
-            elif answer.status_code == 200:
+                return
+            purchase.last = f"{answer.status_code} {answer.text[:300]}"
+            if answer.status_code == 200:
                 assert peer is not None
                 purchase.delivered.append((peer, answer.content))
                 kept = True
