@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import logging
 import signal
 import socket
@@ -19,7 +18,7 @@ from api.app import create_app
 from api.http.protocol import bounded
 from api.services import Services
 from api.system.health import lacking
-from infra import listening
+from infra import listening, memory
 from infra.settings import Settings
 from infra.telemetry import serve_metrics
 
@@ -72,8 +71,7 @@ def server_of(app: FastAPI, settings: Settings) -> _Server:
 
 def run(server: uvicorn.Server, listener: socket.socket) -> None:
     """Run a server until a signal."""
-    gc.freeze()  # what was imported stays
-    gc.set_threshold(*_GC_THRESHOLDS)
+    memory.settle(*_GC_THRESHOLDS)
     server.run(sockets=[listener])
 
 

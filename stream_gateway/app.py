@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import signal
 import socket
 import time
@@ -15,7 +14,7 @@ import structlog
 import uvloop
 
 from api.access import register
-from infra import listening
+from infra import listening, memory
 from infra.hosts import Hosts
 from infra.proxies import Proxies
 from infra.redis import partitions
@@ -60,8 +59,7 @@ def serve(settings: Settings) -> None:
         serve_metrics(settings, "gateway", gateway.lacking)
         host, port = listener.getsockname()[:2]
         log.info("serving", address=f"ws://{host}:{port}/ws")
-        gc.freeze()  # what was imported stays
-        gc.set_threshold(*_GC_THRESHOLDS)
+        memory.settle(*_GC_THRESHOLDS)
         uvloop.run(gateway.run(listener))
     log.info("stopped")
 

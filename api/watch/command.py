@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import signal
 import sys
 
@@ -12,6 +11,7 @@ import structlog
 import uvloop
 
 from api.watch import service
+from infra import memory
 from infra.local.process import PortInUse
 from infra.redis import partitions
 from infra.settings import Settings, load
@@ -42,7 +42,7 @@ def watch() -> None:
     """
     settings = load()
     configure_logging(settings, "watch")
-    gc.freeze()  # what was imported stays
+    memory.settle()
     try:
         lacking = {"lease": "starting"}
         serve_metrics(settings, "watch", lambda: dict(lacking))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import signal
 import sys
@@ -19,6 +18,7 @@ import click
 import structlog
 import uvloop
 
+from infra import memory
 from infra import settings as soltape_settings
 from infra.chain.account_faults import AccountFaults
 from infra.chain.account_filters import AccountLimits
@@ -539,8 +539,7 @@ def _port_here(endpoint: str | None, default: int) -> int:
 
 
 async def _serve(source: Source, options: ServerOptions, notes: AccountTruth | None) -> None:
-    gc.freeze()  # what was imported stays
-    gc.set_threshold(*_GC_THRESHOLDS)
+    memory.settle(*_GC_THRESHOLDS)
     if isinstance(source, Market):
         asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, source.rest)
     async with LocalChain(source, options, notes) as local:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import sys
 from contextlib import suppress
 from functools import partial
@@ -13,6 +12,7 @@ import click
 import structlog
 from aiokafka.errors import KafkaError
 
+from infra import memory
 from infra.clickhouse.client import ClickHouseError
 from infra.clickhouse.migrations import MigrationError, migrate
 from infra.kafka import topics
@@ -85,8 +85,7 @@ def agents(groups: tuple[str, ...]) -> None:
     have caught up. Ctrl-C stops within three seconds; status 70 says that a group could not go
     on, and the log why.
     """
-    gc.freeze()  # what was imported stays
-    gc.set_threshold(*GC_THRESHOLDS)
+    memory.settle(*GC_THRESHOLDS)
     settings = load()
     configure_logging(settings, "agents")
     library_logs.quieten()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import signal
 import sys
@@ -15,6 +14,7 @@ import structlog
 import uvloop
 from aiokafka.errors import KafkaError
 
+from infra import memory
 from infra import settings as soltape_settings
 from infra.kafka.client import KafkaUnreachable
 from infra.kafka.topics import TopicsWrong
@@ -62,7 +62,7 @@ def ingest(context: click.Context) -> None:
     if context.invoked_subcommand is not None:
         return
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what it would say, the client logs
-    gc.freeze()  # what was imported stays: full collections need not walk it, 50 ms each
+    memory.settle()
     settings = soltape_settings.load()
     configure_logging(settings, "ingest")
     _serve(settings, "ingest", LANE, service.run)
@@ -90,7 +90,7 @@ def accounts() -> None:
     seconds; a restart goes on where the log ends.
     """
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-    gc.freeze()
+    memory.settle()
     settings = soltape_settings.load()
     configure_logging(settings, "ingest_accounts")
     _serve(settings, "ingest_accounts", ACCOUNTS_LANE, accounts_service.run)
