@@ -15,10 +15,13 @@ from pathlib import Path
 
 import click
 
+from infra import memory
 from infra.interrupt import end_as_by_ctrl_c
 from infra.local import extra
 from infra.local.process import PortInUse
 from infra.settings import SettingsError
+
+_ROLES = frozenset({"agents", "api", "chain", "gateway", "ingest", "watch"})  # run for long
 
 
 class EntryPointGroup(click.Group):
@@ -79,6 +82,8 @@ def _loaded(point: EntryPoint) -> object:
     Imports make objects that stay: collections meanwhile find nothing, and take 0.1 s of CPU time
     of starting the API or an agent.
     """
+    if point.group == "soltape.commands" and point.name in _ROLES:
+        memory.reserve()
     gc.disable()
     try:
         return point.load()

@@ -12,9 +12,11 @@ import ctypes
 import gc
 import os
 import resource
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -24,7 +26,26 @@ _PROCESS: Final = Path("/proc/self")
 _ENTRY_BYTES: Final = 8  # of /proc/self/pagemap, one a page; the highest bit: it is in memory
 _NOT_IN_MEMORY: Final = bytes(range(0x80))  # the highest byte of other entries
 _LOOKS_EVERY_S: Final = 1.0
-_GROWN_CHUNKS: Final = 4  # a pass over what is there costs some milliseconds
+_RESERVED_BYTES: Final = 96 << 20  # what the API imports; the others give more back
+_SMALL_BYTES: Final = 512  # the largest that the allocator keeps in its arenas, of a MiB each
+_HEADER_BYTES: Final = sys.getsizeof(b"")
+_IN_AN_ARENA: Final = 1_900  # of such objects there are some more in each
+
+_reserved: list[bytes | None] = []
+
+
+def reserve() -> None:
+    """Have Python's allocator take memory for what is imported next in one piece.
+
+    It takes a MiB at a time, and the libraries of modules come to lie between: few of these pieces
+    hold a whole chunk. `settle` gives back what was not used.
+    """
+    if HugePages.of_system() is None:
+        return
+    taken: list[bytes | None] = [None] * (_RESERVED_BYTES // _SMALL_BYTES)
+    for at in range(len(taken)):
+        taken[at] = bytes(_SMALL_BYTES - _HEADER_BYTES)
+    _reserved[:] = taken[::_IN_AN_ARENA]  # of an arena that is empty nothing would be kept
 
 
 def settle(*thresholds: int) -> None:
@@ -34,6 +55,7 @@ def settle(*thresholds: int) -> None:
     those of `gc.set_threshold`. From now on memory is moved into huge pages as it grows, where the
     system has them and its administrator has not set `transparent_hugepage` to `never`.
     """
+    _reserved.clear()
     gc.freeze()
     if thresholds:
         gc.set_threshold(*thresholds)
@@ -104,14 +126,14 @@ def chunks(maps: str, chunk_bytes: int) -> Iterator[int]:
 
 
 def _follow(pages: HugePages) -> None:
-    """Move memory each time that some chunks of it are new."""
+    """Move memory each time that a chunk of it is new: a pass takes some milliseconds."""
     moved = 0
     while True:
-        allocated = _allocated_bytes()
-        if allocated >= moved + _GROWN_CHUNKS * pages.chunk_bytes:
-            pages.collapse()
-            moved = _allocated_bytes()
-        else:
+        with suppress(OSError):  # all of the process's files may be in use
+            allocated = _allocated_bytes()
+            if allocated >= moved + pages.chunk_bytes:
+                pages.collapse()
+                moved = allocated = _allocated_bytes()
             moved = min(moved, allocated)
         time.sleep(_LOOKS_EVERY_S)
 

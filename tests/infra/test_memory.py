@@ -63,6 +63,18 @@ def pages_in_memory(address: int, length: int) -> int:
     return sum(entry >> 63 for entry in entries)
 
 
+def _run(program: str) -> None:
+    """Run a program in a process of its own, whose memory nobody else changes."""
+    ended = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=2 * MOVED_WITHIN_S,
+    )
+    assert ended.returncode == 0, ended.stderr
+
+
 def test_memory_in_use_is_moved_and_keeps_what_it_holds(pages: HugePages) -> None:
     length = 8 * pages.chunk_bytes
     with mapped(length) as (memory, address):
@@ -108,14 +120,34 @@ def test_what_a_process_allocates_later_is_moved_too() -> None:
                 assert time.monotonic() < until, (before, huge())
                 time.sleep(0.05)
     """
-    ended = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=2 * MOVED_WITHIN_S,
-    )
-    assert ended.returncode == 0, ended.stderr
+    _run(program)
+
+
+@pytest.mark.usefixtures("pages")
+def test_what_is_reserved_is_one_piece_and_the_rest_of_it_is_given_back() -> None:
+    program = """
+        from pathlib import Path
+        from infra import memory
+
+        def mapped():
+            for line in Path("/proc/self/maps").read_text().splitlines():
+                span, rights, _, _, inode, *name = line.split(None, 5)
+                begin, end = (int(each, 16) for each in span.split("-"))
+                if rights == "rw-p" and inode == "0" and not name:
+                    yield end - begin
+
+        before = sum(mapped())
+        memory.reserve()
+        reserved = sum(mapped()) - before
+        assert reserved > 90 << 20, reserved
+        assert max(mapped()) > 0.9 * reserved, (max(mapped()), reserved)
+        used = [str(each) for each in range(400_000)]  # 22 MiB of objects
+        assert sum(mapped()) - before < reserved + (8 << 20)  # the list, and what grew it
+        memory.settle()
+        left = sum(mapped()) - before
+        assert left < reserved / 2, (left, reserved)
+    """
+    _run(program)
 
 
 @given(
