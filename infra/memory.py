@@ -26,26 +26,26 @@ _PROCESS: Final = Path("/proc/self")
 _ENTRY_BYTES: Final = 8  # of /proc/self/pagemap, one a page; the highest bit: it is in memory
 _NOT_IN_MEMORY: Final = bytes(range(0x80))  # the highest byte of other entries
 _LOOKS_EVERY_S: Final = 1.0
-_RESERVED_BYTES: Final = 96 << 20  # what the API imports; the others give more back
+_MIB: Final = 1 << 20
 _SMALL_BYTES: Final = 512  # the largest that the allocator keeps in its arenas, of a MiB each
 _HEADER_BYTES: Final = sys.getsizeof(b"")
 _IN_AN_ARENA: Final = 1_900  # of such objects there are some more in each
 
-_reserved: list[bytes | None] = []
+_keeping: list[bytes | None] = []
 
 
-def reserve() -> None:
-    """Have Python's allocator take memory for what is imported next in one piece.
+def reserve(mib: int) -> None:
+    """Have Python's allocator take memory for small objects in one piece, before imports.
 
     It takes a MiB at a time, and the libraries of modules come to lie between: few of these pieces
-    hold a whole chunk. `settle` gives back what was not used.
+    hold a whole chunk. The process keeps all of `mib`.
     """
     if HugePages.of_system() is None:
         return
-    taken: list[bytes | None] = [None] * (_RESERVED_BYTES // _SMALL_BYTES)
+    taken: list[bytes | None] = [None] * (mib * _MIB // _SMALL_BYTES)
     for at in range(len(taken)):
         taken[at] = bytes(_SMALL_BYTES - _HEADER_BYTES)
-    _reserved[:] = taken[::_IN_AN_ARENA]  # of an arena that is empty nothing would be kept
+    _keeping[:] = taken[::_IN_AN_ARENA]  # an arena that is empty is given back
 
 
 def settle(*thresholds: int) -> None:
@@ -55,7 +55,6 @@ def settle(*thresholds: int) -> None:
     those of `gc.set_threshold`. From now on memory is moved into huge pages as it grows, where the
     system has them and its administrator has not set `transparent_hugepage` to `never`.
     """
-    _reserved.clear()
     gc.freeze()
     if thresholds:
         gc.set_threshold(*thresholds)
