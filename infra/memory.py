@@ -69,7 +69,7 @@ class HugePages:
     def __init__(self, chunk_bytes: int, page_bytes: int) -> None:
         self.chunk_bytes = chunk_bytes
         self._page_bytes = page_bytes
-        self._madvise = ctypes.CDLL(None, use_errno=True).madvise
+        self._madvise = ctypes.CDLL(None).madvise
         self._madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 
     @classmethod
