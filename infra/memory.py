@@ -23,6 +23,7 @@ from typing import Final
 _MADV_COLLAPSE: Final = 25  # <asm-generic/mman-common.h>; Python's mmap has no name for it
 _SYSTEM: Final = Path("/sys/kernel/mm/transparent_hugepage")
 _PROCESS: Final = Path("/proc/self")
+_SWITCHED_OFF: Final = "THP_enabled:\t0"  # by prctl(PR_SET_THP_DISABLE), here or in a parent
 _ENTRY_BYTES: Final = 8  # of /proc/self/pagemap, one a page; the highest bit: it is in memory
 _NOT_IN_MEMORY: Final = bytes(range(0x80))  # the highest byte of other entries
 _LOOKS_EVERY_S: Final = 1.0
@@ -74,9 +75,11 @@ class HugePages:
 
     @classmethod
     def of_system(cls) -> HugePages | None:
-        """Return what moves memory on this system; None where it has no such pages."""
+        """Return what moves memory on this system; None where this process has no such pages."""
         try:
             if "[never]" in (_SYSTEM / "enabled").read_text():
+                return None
+            if _SWITCHED_OFF in (_PROCESS / "status").read_text().splitlines():
                 return None
             pages = cls(int((_SYSTEM / "hpage_pmd_size").read_text()), resource.getpagesize())
             (_PROCESS / "pagemap").open("rb").close()  # a sandbox may not let it be read

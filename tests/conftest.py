@@ -1,5 +1,6 @@
 """What all tests share: the order in which a run takes them, and on which broker."""
 
+import gc
 import os
 import re
 from collections import defaultdict
@@ -15,9 +16,16 @@ from xdist.workermanage import WorkerController
 
 pytest.register_assert_rewrite("tests.support")
 
+from tests.support import huge_pages  # noqa: E402 - rewritten first
 from tests.support.exploring import register_profiles  # noqa: E402 - rewritten first
 
 register_profiles()
+
+# Collecting makes a million objects that stay: to look for garbage meanwhile takes as long again.
+gc.disable()
+
+# To move its memory costs a role half a second of CPU, which it does not live to save here.
+huge_pages.allow(False)
 
 # Half the CPU of a Java program that lives for a minute is its second compiler's.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
@@ -82,6 +90,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=[each for each in items if each in left_out])
         items[:] = [each for each in items if each not in left_out]
+
+
+def pytest_collection_finish() -> None:
+    """Collect garbage again, leaving out what was there before the first test."""
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
+    gc.enable()
 
 
 class Scheduling(LoadFileScheduling):

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.memory import HugePages, chunks
+from tests.support import huge_pages
 
 MIB = 1 << 20
 CHUNK = 2 * MIB
@@ -23,7 +24,15 @@ MOVED_WITHIN_S = 60
 
 
 @pytest.fixture
-def pages() -> HugePages:
+def allowed() -> Iterator[None]:
+    """Let this test have huge pages, which others do without."""
+    huge_pages.allow(True)
+    yield
+    huge_pages.allow(False)
+
+
+@pytest.fixture
+def pages(allowed: None) -> HugePages:
     found = HugePages.of_system()
     if found is None:
         pytest.skip("this system has no huge pages, or its administrator has them off")
@@ -145,6 +154,12 @@ def test_what_is_reserved_is_one_piece_that_objects_are_made_in() -> None:
         assert sum(mapped()) - before < reserved + (16 << 20)  # the list itself is a large one
     """
     _run(program)
+
+
+@pytest.mark.usefixtures("pages")
+def test_a_process_for_which_they_are_switched_off_leaves_its_memory_alone() -> None:
+    huge_pages.allow(False)
+    assert HugePages.of_system() is None
 
 
 @given(
