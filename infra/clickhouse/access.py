@@ -61,6 +61,10 @@ _KEEP_FREE: Final = (
     "</default></disks></storage_configuration>"
 )
 
+# How often the engine looks at the memory of its process. At 50 ms, the default, this is half of the
+# CPU that it takes while nobody asks.
+_LOOKS_AT_MEMORY: Final = "<memory_worker_period_ms>1000</memory_worker_period_ms>"
+
 _OF_BACKUPS: Final = ("GRANT BACKUP ON *.*", "GRANT READ, WRITE ON FILE")
 
 
@@ -81,7 +85,7 @@ def configuration(data: Path, backups: Path | None = None) -> Iterator[Path]:
         allowed = f"<allowed_path>{escape(str(backups))}</allowed_path>" if backups else ""
         config.write_text(
             f"<clickhouse><users_config>{escape(str(users))}</users_config>"
-            f"<backups>{allowed}</backups>{_KEEP_FREE}</clickhouse>"
+            f"<backups>{allowed}</backups>{_KEEP_FREE}{_LOOKS_AT_MEMORY}</clickhouse>"
         )
         yield config
 

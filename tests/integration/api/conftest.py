@@ -19,14 +19,14 @@ Serve = Callable[..., AbstractContextManager[Served]]
 PATIENT_S = 60.0
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
     """Settings that lead to an empty Valkey and an empty ClickHouse, the tables made."""
     with running_stores(tmp_path_factory.mktemp("api-stores")) as settings:
         yield settings
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def serve(stores: Settings, tmp_path_factory: pytest.TempPathFactory) -> Serve:
     """Start an API of one's own: `with serve(api_timeout_s=1.0) as served`.
 
@@ -46,7 +46,7 @@ def serve(stores: Settings, tmp_path_factory: pytest.TempPathFactory) -> Serve:
     return start
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def api(serve: Serve) -> Iterator[Served]:
     """The session's API with a key to use: `api.url`, `api.key`."""
     with serve() as running:
@@ -63,7 +63,7 @@ def demo(stores: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def shared_simulation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
     base = tmp_path_factory.getbasetemp()
     is_worker = "PYTEST_XDIST_WORKER" in os.environ

@@ -10,7 +10,7 @@ from infra.settings import Settings
 from tests.support.redis_cluster import ValkeyCluster, running_cluster
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def valkeys(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ValkeyCluster]:
     with running_cluster(tmp_path_factory.mktemp("cluster")) as cluster:
         yield cluster

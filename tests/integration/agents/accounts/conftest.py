@@ -28,7 +28,7 @@ WATERMARK = redis_keys.WATERMARK.make(tag=TAG, group=GROUP)
 T0_MS = 1_763_700_000_000
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
     """Settings that lead to a Valkey."""
     folder: Path = tmp_path_factory.mktemp("accounts")

@@ -32,7 +32,7 @@ T0_MS = 1_763_700_000_000
 SUPPLY = 10**15
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def valkey_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with running_valkey(tmp_path_factory.mktemp("valkey")) as port:
         yield f"redis://127.0.0.1:{port}/0"

@@ -37,7 +37,7 @@ T0_MS = 1_763_700_000_000
 FOR_EVER_H = 10**6
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
     """Settings that lead to both, the tables made."""
     with running_stores(tmp_path_factory.mktemp("pnl")) as settings:

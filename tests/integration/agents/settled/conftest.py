@@ -244,7 +244,7 @@ async def lane(broker):
     return lane
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def tables(tmp_path_factory):
     """The address of a ClickHouse with our tables, of all groups there are."""
     folder = tmp_path_factory.mktemp("tables")

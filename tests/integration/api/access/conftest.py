@@ -18,7 +18,7 @@ from infra.settings import Settings
 from tests.support.systems import running_valkey
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def keys_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Where the keys live: database 1, as beside `soltape up`."""
     with running_valkey(tmp_path_factory.mktemp("keys")) as port:

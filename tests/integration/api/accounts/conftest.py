@@ -20,7 +20,7 @@ SLOT = 5_000
 TIME_MS = 1_763_700_000_000
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
     """Settings that lead to an empty Valkey."""
     with running_valkey(tmp_path_factory.mktemp("accounts")) as port:

@@ -75,7 +75,7 @@ class Store:
         self.clickhouse.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def store(stores: Settings) -> Iterator[Store]:
     """A database and a Redis of these tests alone; merges of swaps are stopped."""
     address = stores.redis_url.rpartition("/")[0]
@@ -183,11 +183,11 @@ def make_swap(random: Random, **fixed: Any) -> Swap:
     return swap
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def new_swap() -> Callable[..., Swap]:
     return make_swap
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def new_address() -> Callable[[Random], str]:
     return address

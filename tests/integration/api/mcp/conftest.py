@@ -19,7 +19,7 @@ from tests.support.api.served import Served
 PROCESSES = 4
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def four(serve: Serve) -> Iterator[list[Served]]:
     """Four processes that share a port."""
     port = free_port()
@@ -29,7 +29,7 @@ def four(serve: Serve) -> Iterator[list[Served]]:
         ]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def make_key(stores: Settings) -> Callable[[str], str]:
     """Make a key of a plan and return its text."""
 

@@ -54,7 +54,7 @@ async def site() -> AsyncIterator[Site]:
     await runner.cleanup()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
     """Settings that lead to a Valkey."""
     with running_valkey(tmp_path_factory.mktemp("metadata")) as port:

@@ -231,7 +231,7 @@ class Chain:
         return SlotBatch.FromString(batch.SerializeToString())
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def token_settings(stores: Settings) -> Settings:
     """Settings that lead to a database of our own; keys stay where they are."""
     url = stores.redis_url.rpartition("/")[0]
@@ -240,7 +240,7 @@ def token_settings(stores: Settings) -> Settings:
     )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def served(token_settings: Settings, serve: Callable[..., Any]) -> Iterator[Any]:
     """The API over that database."""
     with serve(

@@ -58,7 +58,7 @@ SOL_USD = 150
 FOR_EVER_H = 10**6
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
     """Settings that lead to both stores, the tables made."""
     with running_stores(tmp_path_factory.mktemp("wallets")) as settings:

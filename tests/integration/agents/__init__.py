@@ -1,0 +1,1 @@
+"""The agents, each of whose folders has stores of its own."""
