@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 HERE = Path(__file__).parent
 SEED = 4
-EXAMPLES = 25  # of each operation, and of walks along the links
+EXAMPLES = 15  # of each operation, and of walks along the links
 PERPS = ("/api/wallets/{wallet}/p08/funding", "/api/wallets/{wallet}/p09/pnl")
 IMAGE = "/api/tokens/{mint}/image"
 ALL_PATHS_HAVE = {"500", "503"}
@@ -87,7 +87,7 @@ def test_the_api_does_what_its_document_says(
     assert summary["operations"]["tested"] == len(operations(document))
     assert {phase["status"] for phase in summary["phases"].values()} == {"success"}
     assert not summary["errors"]
-    assert summary["test_cases"]["generated"] > 1_500
+    assert summary["test_cases"]["generated"] > 1_000
     assert summary["test_cases"]["with_failures"] == 0
     assert "Traceback" not in simulated.logged()
 

@@ -84,7 +84,7 @@ def _days(
 
 def test_every_swap_of_every_wallet(ask, truth, found):
     for place, wallet in enumerate(truth.wallets):
-        limit = 500 if place % 10 else 6
+        limit = 500 if place % 30 else 6
         pages = ask.pages("/api/wallets/{wallet}/swaps", wallet=wallet, limit=limit)
         _swaps(truth, found, truth.swaps_of_wallet.get(wallet, []), pages)
     assert found.compared["swap"] > 1_500
@@ -95,14 +95,14 @@ def test_every_swap_of_every_token(ask, truth, found):
     mints = {*truth.mints, *truth.swaps_with}
     assert len(truth.swaps_with[WSOL]) > 1_000
     for place, mint in enumerate(sorted(mints)):
-        limit = 1_000 if place % 4 else 40
+        limit = 1_000 if place % 12 else 40
         pages = ask.pages("/api/tokens/{mint}/swaps", mint=mint, limit=limit)
         _swaps(truth, found, truth.swaps_with.get(mint, []), pages)
     assert found.compared["swap"] == sum(map(len, truth.swaps_with.values()))
 
 
 def test_trades_of_a_wallet_with_a_token(ask, truth, found):
-    for wallet, mint in some(sorted(truth.books.positions), 40):
+    for wallet, mint in some(sorted(truth.books.positions), 25):
         for token, limit in ((mint, 3), (WSOL, 100)):
             expected = [
                 each
