@@ -61,8 +61,8 @@ _KEEP_FREE: Final = (
     "</default></disks></storage_configuration>"
 )
 
-# How often the engine looks at the memory of its process. At 50 ms, the default, this is half of the
-# CPU that it takes while nobody asks.
+# How often the engine looks at the memory of its process. At 50 ms, the default, this is half of
+# the CPU that it takes while nobody asks.
 _LOOKS_AT_MEMORY: Final = "<memory_worker_period_ms>1000</memory_worker_period_ms>"
 
 _OF_BACKUPS: Final = ("GRANT BACKUP ON *.*", "GRANT READ, WRITE ON FILE")
