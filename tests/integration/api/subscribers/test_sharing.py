@@ -6,6 +6,7 @@ are in `tests/integration/kafka/test_subscribers.py`.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -64,6 +65,8 @@ class Broker:
 
     async def admit(self, user: str, *_: object) -> None:
         await self._at("admit")
+        # As Kafka, it takes longer than the millisecond that users are ordered by.
+        await asyncio.sleep(0.002)
         self.admitted.add(user)
 
     async def remove(self, user: str) -> None:
