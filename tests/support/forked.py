@@ -23,7 +23,8 @@ from infra.cli import main
 
 COMMANDS = (
     *("api.access.command", "api.access.users_command", "api.subscribers.command"),
-    *("api.command", "infra.local.stack", "pipeline.agents.command", "pipeline.ingest.command"),
+    *("api.command", "infra.clickhouse.command", "infra.clickhouse.embedded"),
+    *("infra.local.stack", "pipeline.agents.command", "pipeline.ingest.command"),
     *("pipeline.partitions.command", "pipeline.rebuild", "stream_gateway.command"),
 )
 _CONTEXT = multiprocessing.get_context("forkserver")

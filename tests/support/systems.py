@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any
+from typing import Any, Final
 
 from redis.asyncio import Redis
 
@@ -23,7 +23,10 @@ from infra.local import tether
 from infra.local.process import NotReady, Process, free_port
 from infra.redis.embedded import valkey
 from infra.settings import Settings
+from tests.support.forked import Forked
 from tests.support.waiting import eventually, without_error_async
+
+_OURS: Final = [sys.executable, "-m", "infra.cli"]  # what commands of ours begin with
 
 
 def bound(command: Sequence[str]) -> list[str]:
@@ -38,12 +41,9 @@ def bound(command: Sequence[str]) -> list[str]:
 @contextmanager
 def running(process: Process, folder: Path) -> Iterator[None]:
     """Run a system, its log in the folder, and wait until it serves."""
-    log = folder / f"{process.name}.log"
     folder.mkdir(parents=True, exist_ok=True)
-    with log.open("wb") as output:
-        child = subprocess.Popen(
-            bound(process.command), env=os.environ | dict(process.env), stdout=output, stderr=output
-        )
+    log = folder / f"{process.name}.log"
+    child = _started(process, log)
     try:
         eventually(lambda: _is_ready(process) or child.poll() is not None, log.read_text)
         assert child.poll() is None, log.read_text()
@@ -55,6 +55,17 @@ def running(process: Process, folder: Path) -> Iterator[None]:
         except subprocess.TimeoutExpired:
             child.kill()
             child.wait()
+
+
+def _started(process: Process, log: Path) -> subprocess.Popen[bytes] | Forked:
+    """Start a system, which ends with this test process: forked, if it is a command of ours."""
+    environment = os.environ | dict(process.env)
+    if list(process.command[: len(_OURS)]) == _OURS:
+        return Forked(tuple(process.command[len(_OURS) :]), environment, log)
+    with log.open("wb") as output:
+        return subprocess.Popen(
+            bound(process.command), env=environment, stdout=output, stderr=output
+        )
 
 
 class Mortal:
