@@ -9,15 +9,19 @@ from __future__ import annotations
 
 import errno
 import logging
+import socket
 import sys
 from collections.abc import Callable
 from io import TextIOBase
+from socketserver import ThreadingMixIn
+from threading import Thread
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 import orjson
 import structlog
-from prometheus_client import start_http_server
+from prometheus_client import make_wsgi_app
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from infra.credentials import HIDDEN, hide
@@ -113,8 +117,9 @@ def serve_metrics(settings: Settings, role: MetricsRole, lacking: Lacking | None
     """
     setting = f"metrics_port_{role}"
     port: int = getattr(settings, setting)
+    application = _application(make_wsgi_app(), Hosts(settings.metrics_host), lacking)
     try:
-        server, _ = start_http_server(port, addr=settings.metrics_host)
+        server = _server(settings.metrics_host, port, application)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise PortInUse(settings.metrics_host, port, setting.upper()) from None
@@ -122,7 +127,28 @@ def serve_metrics(settings: Settings, role: MetricsRole, lacking: Lacking | None
             f"METRICS_HOST={settings.metrics_host!r}, {setting.upper()}={port}: "
             f"/metrics cannot be served there ({error.strerror})"
         ) from None
-    server.set_app(_application(server.get_app(), Hosts(settings.metrics_host), lacking))
+    Thread(target=server.serve_forever, name="metrics", daemon=True).start()
+
+
+def _server(host: str, port: int, application: Any) -> WSGIServer:
+    """Return a server, bound. prometheus_client's answers /ready with 200 until it has ours."""
+    family, _, _, _, address = socket.getaddrinfo(
+        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+
+    class OfFamily(_Threads):
+        address_family = family
+
+    return make_server(str(address[0]), port, application, OfFamily, _Quiet)
+
+
+class _Threads(ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+
+
+class _Quiet(WSGIRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name there
+        """Log nothing."""
 
 
 def _application(metrics: Any, hosts: Hosts, lacking: Lacking | None) -> Any:

@@ -3,7 +3,9 @@
 import json
 import subprocess
 import sys
-from urllib.error import HTTPError
+import time
+from concurrent.futures import ThreadPoolExecutor
+from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 import pytest
@@ -84,3 +86,24 @@ def test_ready_says_what_is_lacking_and_metrics_stay_where_they_are():
         assert json.loads(answer.read()) == {"ready": True, "lacking": {}}
     with urlopen(f"{address}/metrics", timeout=5) as answer:
         assert b"process_resident_memory_bytes" in answer.read()
+
+
+def test_the_first_answer_already_says_what_is_lacking():
+    def first_answer(port):
+        until = time.monotonic() + 60
+        while time.monotonic() < until:
+            try:
+                with urlopen(f"http://127.0.0.1:{port}/ready", timeout=60) as answer:
+                    return answer.status
+            except HTTPError as answer:
+                return answer.code
+            except URLError:
+                continue  # nothing is there yet
+        return None
+
+    with ThreadPoolExecutor(1) as asking:
+        for _ in range(40):
+            settings = Settings(metrics_port_agents=free_port())
+            answered = asking.submit(first_answer, settings.metrics_port_agents)
+            serve_metrics(settings, "agents", lambda: {"agents": "they are starting"})
+            assert answered.result() == 503
