@@ -26,7 +26,7 @@ from infra.settings import Settings
 from tests.support.forked import Forked
 from tests.support.waiting import eventually, without_error_async
 
-_OURS: Final = [sys.executable, "-m", "infra.cli"]  # what commands of ours begin with
+_SOLTAPE: Final = [sys.executable, "-m", "infra.cli"]  # the prefix of each `soltape` command
 
 
 def bound(command: Sequence[str]) -> list[str]:
@@ -58,10 +58,10 @@ def running(process: Process, folder: Path) -> Iterator[None]:
 
 
 def _started(process: Process, log: Path) -> subprocess.Popen[bytes] | Forked:
-    """Start a system, which ends with this test process: forked, if it is a command of ours."""
+    """Start the process of a system; it ends with this test process. `soltape` commands are forked."""
     environment = os.environ | dict(process.env)
-    if list(process.command[: len(_OURS)]) == _OURS:
-        return Forked(tuple(process.command[len(_OURS) :]), environment, log)
+    if list(process.command[: len(_SOLTAPE)]) == _SOLTAPE:
+        return Forked(tuple(process.command[len(_SOLTAPE) :]), environment, log)
     with log.open("wb") as output:
         return subprocess.Popen(
             bound(process.command), env=environment, stdout=output, stderr=output
