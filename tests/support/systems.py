@@ -58,7 +58,7 @@ def running(process: Process, folder: Path) -> Iterator[None]:
 
 
 def _started(process: Process, log: Path) -> subprocess.Popen[bytes] | Forked:
-    """Start the process of a system; it ends with this test process. `soltape` commands are forked."""
+    """Start a system's process, which ends with this test process; fork `soltape` commands."""
     environment = os.environ | dict(process.env)
     if list(process.command[: len(_SOLTAPE)]) == _SOLTAPE:
         return Forked(tuple(process.command[len(_SOLTAPE) :]), environment, log)

@@ -30,7 +30,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
 def serve(stores: Settings, tmp_path_factory: pytest.TempPathFactory) -> Serve:
     """Start an API of one's own: `with serve(api_timeout_s=1.0) as served`.
 
-    It reads the session's stores unless other ones are named.
+    It reads the stores above unless other ones are named.
     """
 
     def start(**changed: object) -> AbstractContextManager[Served]:
@@ -48,7 +48,7 @@ def serve(stores: Settings, tmp_path_factory: pytest.TempPathFactory) -> Serve:
 
 @pytest.fixture(scope="package")
 def api(serve: Serve) -> Iterator[Served]:
-    """The session's API with a key to use: `api.url`, `api.key`."""
+    """The API of this folder's tests, with a key to use: `api.url`, `api.key`."""
     with serve() as running:
         yield running
 

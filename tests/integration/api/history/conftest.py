@@ -1,4 +1,4 @@
-"""The API over a database of its own in the session's stores, and swaps to fill it with."""
+"""The API over a database of its own in the stores of API tests, and swaps to fill it with."""
 
 from __future__ import annotations
 

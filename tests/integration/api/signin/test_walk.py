@@ -256,7 +256,7 @@ def test_signing_out_in_one_tab_signs_out_the_others(browser: Browser, own: Serv
         page.get_by_role("button", name="Use it in this page").click()
         other = page.context.new_page()
         other.goto(f"{own.url}/#/account")
-        # All of it is there: nothing moves the button away between press and release.
+        # The page is complete: its layout no longer moves the button between press and release.
         expect(other.get_by_role("table", name="Keys")).to_be_visible()
         expect(other.get_by_role("region", name="Kafka")).to_be_visible()
         other.get_by_role("button", name="Sign out").click()

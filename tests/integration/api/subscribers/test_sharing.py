@@ -65,7 +65,7 @@ class Broker:
 
     async def admit(self, user: str, *_: object) -> None:
         await self._at("admit")
-        # As Kafka, it takes longer than the millisecond that users are ordered by.
+        # Longer than a millisecond, as Kafka takes: users are ordered by the millisecond.
         await asyncio.sleep(0.002)
         self.admitted.add(user)
 

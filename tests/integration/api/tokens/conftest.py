@@ -50,7 +50,7 @@ DAY_MS = 24 * HOUR_MS
 COLD_AFTER_DAYS = 2
 SOL_USD = 150
 SUPPLY_RAW = 10**15
-DATABASE = 6  # of the session's Valkey
+DATABASE = 6  # of the Valkey that API tests share
 NUMBERS = count(1)
 
 

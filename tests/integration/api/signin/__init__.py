@@ -1,0 +1,1 @@
+"""A package, for what its tests share ends after them."""
