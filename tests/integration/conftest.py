@@ -12,7 +12,8 @@ import pytest
 from infra.kafka import apache, embedded
 from infra.local.process import NotReady, Process, free_port
 from infra.settings import Settings
-from tests.support.systems import bound
+from tests.support.forked import Forked
+from tests.support.systems import begin
 from tests.support.waiting import eventually
 
 KINDS = {"embedded": embedded, "apache": apache}
@@ -30,7 +31,7 @@ class Broker:
             kafka_session_timeout_s=6.0,
         )
         self._log = data / "kafka.log"
-        self._child: subprocess.Popen[bytes] | None = None
+        self._child: subprocess.Popen[bytes] | Forked | None = None
 
     @property
     def pid(self) -> int:
@@ -42,10 +43,7 @@ class Broker:
 
     def start(self) -> None:
         process = self.describe()
-        with self._log.open("ab") as log:
-            self._child = subprocess.Popen(
-                bound(process.command), env=os.environ | dict(process.env), stdout=log, stderr=log
-            )
+        self._child = begin(process, self._log)
         eventually(lambda: self._is_ready(process), self._said)
 
     def _is_ready(self, process: Process) -> bool:

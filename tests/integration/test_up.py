@@ -129,7 +129,8 @@ def start(tmp_path):
             for name, value in os.environ.items()
             if name.lower() not in Settings.model_fields
         }
-        started.append(Up(tmp_path, plain | settings, *options))
+        patient = {"API_TIMEOUT_S": "120"}
+        started.append(Up(tmp_path, plain | patient | settings, *options))
         return started[-1]
 
     yield _start

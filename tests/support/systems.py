@@ -43,7 +43,7 @@ def running(process: Process, folder: Path) -> Iterator[None]:
     """Run a system, its log in the folder, and wait until it serves."""
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / f"{process.name}.log"
-    child = _started(process, log)
+    child = begin(process, log)
     try:
         eventually(lambda: _is_ready(process) or child.poll() is not None, log.read_text)
         assert child.poll() is None, log.read_text()
@@ -57,12 +57,15 @@ def running(process: Process, folder: Path) -> Iterator[None]:
             child.wait()
 
 
-def _started(process: Process, log: Path) -> subprocess.Popen[bytes] | Forked:
-    """Start a system's process, which ends with this test process; fork `soltape` commands."""
+def begin(process: Process, log: Path) -> subprocess.Popen[bytes] | Forked:
+    """Start a system's process, which ends with this test process; fork `soltape` commands.
+
+    What it says is added to the log.
+    """
     environment = os.environ | dict(process.env)
     if list(process.command[: len(_SOLTAPE)]) == _SOLTAPE:
         return Forked(tuple(process.command[len(_SOLTAPE) :]), environment, log)
-    with log.open("wb") as output:
+    with log.open("ab") as output:
         return subprocess.Popen(
             bound(process.command), env=environment, stdout=output, stderr=output
         )

@@ -17,6 +17,8 @@ from infra.local.process import free_port
 from infra.settings import Settings
 from tests.support.waiting import eventually_async
 
+PATIENT_S = 120.0  # for an answer, on a busy machine
+
 MEDIA_TYPES = {
     ".css": "text/css; charset=utf-8",
     ".html": "text/html; charset=utf-8",
@@ -29,16 +31,17 @@ MEDIA_TYPES = {
 @asynccontextmanager
 async def serving(**changed):
     """Serve an API as `soltape api` does; the dashboard asks no store."""
-    settings = Settings(
-        _env_file=None, api_port=free_port(), metrics_port_api=free_port(), **changed
-    )
+    ports = {"api_port": free_port(), "metrics_port_api": free_port()}
+    settings = Settings(_env_file=None, api_timeout_s=PATIENT_S, **ports, **changed)
     server = server_of(create_app(settings), settings)
     with listen(settings) as listener:
         running = asyncio.create_task(server.serve(sockets=[listener]))
         try:
             await eventually_async(lambda: server.started or running.done())
             assert not running.done()
-            async with httpx.AsyncClient(base_url=settings.api_url, timeout=240) as client:
+            async with httpx.AsyncClient(
+                base_url=settings.api_url, timeout=2 * PATIENT_S
+            ) as client:
                 yield client
         finally:
             server.should_exit = True

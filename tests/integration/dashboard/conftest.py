@@ -62,7 +62,7 @@ def trending(up: Up) -> list[dict[str, Any]]:
         request = urllib.request.Request(
             f"{up.url}/api/tokens/trending", headers={"x-api-key": up.key}
         )
-        with urllib.request.urlopen(request, timeout=5) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             found: list[dict[str, Any]] = json.load(answer)["tokens"]
             return found
     except OSError:
@@ -72,7 +72,8 @@ def trending(up: Up) -> list[dict[str, Any]]:
 @pytest.fixture
 def token(up: Up) -> dict[str, Any]:
     """The token that trends most."""
-    return trending(up)[0]
+    trend: list[dict[str, Any]] = eventually(lambda: trending(up))
+    return trend[0]
 
 
 @pytest.fixture(scope="package")
