@@ -17,10 +17,10 @@ $(READY): pyproject.toml constraints.txt
 run: $(READY)  ## set up, then run the whole pipeline on a simulated chain
 	@exec $(BIN)/soltape up
 
-# Four at a time: much of the time they wait for processes to die and to come back.
+# Six at a time: much of the time they wait for processes to die and to come back.
 # With compiled modules kept: each of hundreds of processes would compile them again.
 test: $(READY)  ## set up, then run every test; BROKERS=both for those of agents and ingest twice
-	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 4 --dist loadfile --brokers $(or $(BROKERS),one)
+	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 6 --dist loadfile --brokers $(or $(BROKERS),one)
 
 test-fast: $(READY)  ## units only: tests that start no process; some 55 seconds on two cores
 	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -q -n auto --dist loadfile -m 'not slow and not processes and not node' \
