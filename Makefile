@@ -3,24 +3,27 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: run test test-fast fuzz mutants judges lint types contracts proto bench clean help
+.PHONY: run test test-fast fuzz mutants judges lint types types-product types-tests contracts compiled
+.PHONY: proto bench clean help
 
 help:  ## what can be made here
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
 
+# Modules are compiled with all cores, which pip does not do. Those that cannot be are never imported.
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { echo "Soltape needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) -V 2>/dev/null || echo none). Name another: make PYTHON=python3.12 ..."; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-compile -c constraints.txt -e '.[dev]'
+	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib >/dev/null 2>&1 || true
 	@touch $@
 
 run: $(READY)  ## set up, then run the whole pipeline on a simulated chain
 	@exec $(BIN)/soltape up
 
-# Six at a time: much of the time they wait for processes to die and to come back.
+# Five at a time: much of the time they wait for processes to die and to come back.
 # With compiled modules kept: each of hundreds of processes would compile them again.
 test: $(READY)  ## set up, then run every test; BROKERS=both for those of agents and ingest twice
-	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 6 --dist loadfile --brokers $(or $(BROKERS),one)
+	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 5 --dist loadfile --brokers $(or $(BROKERS),one)
 
 test-fast: $(READY)  ## units only: tests that start no process; some 55 seconds on two cores
 	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -q -n auto --dist loadfile -m 'not slow and not processes and not node' \
@@ -41,11 +44,19 @@ judges: $(READY)  ## ask the SDKs of all protocols about positions in random wor
 lint: $(READY)  ## style, and no retired word in the rooms that are free of them
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/python -m tests.rules.words
 
-types: $(READY)  ## mypy: strict, and the tests
-	$(BIN)/mypy && $(BIN)/mypy --config-file tests/mypy.toml
+types: types-tests types-product  ## mypy: strict, and the tests
+
+types-product: $(READY)
+	$(BIN)/mypy
+
+types-tests: $(READY)
+	$(BIN)/mypy --config-file tests/mypy.toml
 
 contracts: $(READY)  ## which package may import which
 	$(BIN)/lint-imports
+
+compiled: $(READY)  ## compile the tests, which each test process would do
+	@found=$$(PYTHONDONTWRITEBYTECODE= $(BIN)/pytest --collect-only -qq 2>&1) || { echo "$$found"; exit 1; }
 
 proto: $(READY)  ## generate the protobuf modules anew
 	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. schemas/proto/*.proto

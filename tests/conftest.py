@@ -40,6 +40,11 @@ os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
 _transport = httpx._transports.default
 _transport.create_ssl_context = cache(_transport.create_ssl_context)  # type: ignore[attr-defined]
 
+# An answer that takes longer than five seconds on a loaded machine is as right as any.
+# private `_config`: httpx has no other way to change its default.
+for _kind in ("connect", "read", "write", "pool"):
+    setattr(httpx._config.DEFAULT_TIMEOUT_CONFIG, _kind, 240.0)
+
 ONE_AT_A_TIME = tuple(
     f"tests/integration/{each}" for each in ("chaos/", "dashboard/", "test_up.py")
 )
