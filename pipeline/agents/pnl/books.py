@@ -96,17 +96,19 @@ class PnlBooks:
         memory.leave_out(self.quarantine)
         entries, wallets = memory.entries, memory.wallets
         new_places: dict[Place, None] = {}
-        new_wallets: dict[str, None] = {}
-        for names in memory.touches.values():
-            for name in names:
+        new_wallets: dict[str, int] = {}  # -> the hour in which it moves first
+        clock_ms = memory.clock_ms
+        for batch in batches:
+            clock_ms = max(clock_ms, batch.block_time_ms)
+            for name in memory.touches[batch.slot]:
                 if wallets.get(name) is None:
-                    new_wallets[name] = None
+                    new_wallets.setdefault(name, clock_ms // HOUR_MS)
         for slot_flows in memory.flows.values():
             for flow in slot_flows:
                 place = (flow.wallet, flow.mint)
                 if flow.mint != NO_TOKEN and entries.get(place) is None:
                     new_places[place] = None
-        await self._loader.load_wallets(list(new_wallets), batches[0])
+        await self._loader.load_wallets(new_wallets, batches[0])
         if new_places:
             await self._loader.load_entries(new_places)
         await self._loader.load_lots(self._loader.disposals())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from pipeline.agents.pnl.cold import ColdMints
@@ -32,7 +32,7 @@ from schemas.positions import (
     unpack_wallet_day,
 )
 from schemas.proto.tape_pb2 import SlotBatch
-from schemas.times import DAY_MS, HOUR_MS
+from schemas.times import DAY_MS
 
 _FIRST_READ_CHUNKS: Final = 4  # then four times as many each time
 
@@ -60,16 +60,19 @@ class Loader:
         self._cold_wallets = cold_wallets
         self._rest = rest
 
-    async def load_wallets(self, names: list[str], first: SlotBatch) -> None:
-        """Read wallets; take those that were put away, and positions, back from ClickHouse."""
+    async def load_wallets(self, hours: Mapping[str, int], first: SlotBatch) -> None:
+        """Read wallets; take those that were put away, and positions, back from ClickHouse.
+
+        `hours` are those in which the wallets move first: before, none of them is due again.
+        """
         memory = self._memory
         day = max(memory.clock_ms, first.block_time_ms) // DAY_MS
-        read = await self.read_wallets(names, day) if names else []
+        read = await self.read_wallets([*hours], day) if hours else []
         absent = [wallet.address for wallet, is_here in read if not is_here]
         away = await self._cold_wallets.read(absent, first.slot) if absent else {}
         mints = {mint for slot in memory.flows for mint in memory.mints(slot)}
         theirs = await self._cold.positions_of(away, mints, first.slot)
-        new = {*names}
+        new = {*hours}
 
         async def are_here(owners: set[str]) -> set[str]:
             owners = {name for name in owners if name not in self.quarantine}
@@ -84,7 +87,7 @@ class Loader:
             if wallet.address in self.quarantine:
                 continue
             if (found := away.get(wallet.address)) is not None:
-                self._wake_wallet(wallet, found, first)
+                self._wake_wallet(wallet, found, hours[wallet.address])
             memory.wallets.put(wallet.address, wallet)
         for each in theirs:
             if each.wallet in self.quarantine:
@@ -134,12 +137,12 @@ class Loader:
             if total is not None or due is not None
         }
 
-    def _wake_wallet(self, wallet: Wallet, away: ColdWallet, first: SlotBatch) -> None:
+    def _wake_wallet(self, wallet: Wallet, away: ColdWallet, hour: int) -> None:
         """Take back a wallet, but for its positions."""
         if away.total:
             wallet.total = unpack_wallet_day(away.total)
         self._cold_wallets.wake(wallet, away)
-        self._cold_wallets.touch(wallet, first.block_time_ms // HOUR_MS)
+        self._cold_wallets.touch(wallet, hour)
         self._cold.mark([wallet.address])
         self._memory.balances[wallet.address].update(away.balances)
 

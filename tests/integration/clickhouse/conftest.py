@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.error import URLError
 from urllib.request import urlopen
 
 import clickhouse_connect
@@ -61,9 +60,9 @@ def _wait_until_ready(embedded: Embedded) -> None:
     def said() -> bytes | None:
         assert embedded.process.poll() is None, embedded.log.read_text()
         try:
-            with urlopen(f"{embedded.url}/ping", timeout=5) as answer:
+            with urlopen(f"{embedded.url}/ping", timeout=60) as answer:
                 return bytes(answer.read())
-        except URLError:
+        except OSError:
             return None
 
     assert eventually(said, embedded.log.read_text) == b"Ok.\n"

@@ -302,7 +302,7 @@ class PayWorld:
         return self._run(start())
 
     def _run(self, work: Coroutine[Any, Any, str]) -> str:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(10)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(240)
 
     def close(self) -> None:
         """End both servers."""

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.error import URLError
 from urllib.request import urlopen
 
 from pydantic import SecretStr
@@ -145,7 +144,7 @@ def _serves(running: Served) -> bool:
     is_shared = running.settings.api_reuse_port
     url = f"{running.metrics_url}/ready" if is_shared else f"{running.url}/api/health/live"
     try:
-        with urlopen(url, timeout=5) as answer:
+        with urlopen(url, timeout=60) as answer:
             return answer.status == 200
-    except (URLError, OSError):
+    except OSError:
         return False

@@ -206,7 +206,7 @@ class Stalling:
         ready = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(ready,), daemon=True)
         self._thread.start()
-        ready.wait(5)
+        assert ready.wait(240)
 
     def _run(self, ready):
         async def serve():
