@@ -15,7 +15,7 @@ import psutil
 
 _IN_MEMORY: Final = Path("/dev/shm")
 _ROOM_BYTES: Final = 12 * 1024**3
-"""What has to be free: a run writes 2 GB there, and its processes take 6 GB."""
+"""What has to be free: a run has up to 2 GB there, and its processes take 8 GB."""
 
 
 def prefer_memory() -> None:
