@@ -297,22 +297,22 @@ class Fleet:
     async def start(self, *names: str) -> None:
         """Start processes and wait until they serve; raises RoleFailed."""
         for name in names:
-            self.launch(name)
+            self._launch(name)
         for name in names:
-            await self.serves(name)
+            await self._serves(name)
             if name == "kafka":
                 await topics.create(self.plan.settings)
         if self.plan.redis_nodes and {*names} >= {*self.plan.redis}:  # new: they do not know it
             await redis_cluster.join(HOST, self.plan.redis_nodes, READY_S)
 
-    def launch(self, name: str) -> None:
+    def _launch(self, name: str) -> None:
         """Start a process anew, its log in a file of this life."""
         life = self._lives[name] = self._lives.get(name, 0) + 1
         log = self.plan.settings.soltape_data / "logs" / f"{name}-{life}.log"
         child = self._children[name] = Child(self.plan.processes[name], log, self._ended)
         self._tasks[name] = asyncio.create_task(child.keep_running())
 
-    async def serves(self, name: str) -> None:
+    async def _serves(self, name: str) -> None:
         """Wait until a process serves; raises RoleFailed."""
         served = asyncio.create_task(self._children[name].served.wait())
         try:

@@ -351,7 +351,7 @@ async def test_wallets_at_rest_leave_and_come_back_as_they_were(
     random = Random(seed)
     hours = {"cold_after_h": mints_h, "traded_h": traded_h, "received_h": received_h}
     states = []
-    for sizes in ([1, 4], [1, 2, 20], [100]):
+    for sizes in ([1, 4], [1, 2, 20], [100]):  # four slots may span more hours than wallets rest
         cut = await player(clickhouse=True, recent=5, **hours)
         at = 0
         while at < len(batches):
