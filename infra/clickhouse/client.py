@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 import clickhouse_connect
+from clickhouse_connect.driver import options
 from clickhouse_connect.driver.asyncclient import AsyncClient
 from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.exceptions import ClickHouseError
@@ -17,6 +18,10 @@ from infra.telemetry import host_of
 
 CONNECT_TIMEOUT_S: Final = 5
 ANSWER_TIMEOUT_S: Final = 60
+
+# The driver imports NumPy and pandas, where they are, to see whether rows are made of theirs: a
+# second without an answer at the first insert, and 60 MiB. chdb brings them; no rows here are.
+vars(options).update(np=None, pd=None, pd_time_test=None)
 
 __all__ = [
     "ClickHouseError",
