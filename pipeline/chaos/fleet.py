@@ -16,6 +16,7 @@ from typing import Final, Literal
 from infra.bench import progress
 from infra.clickhouse import embedded as clickhouse
 from infra.kafka import apache, embedded, topics
+from infra.kafka.client import KafkaUnreachable
 from infra.local.child import Child, NeverServed
 from infra.local.process import Process, free_port
 from infra.local.stack import listens
@@ -301,9 +302,25 @@ class Fleet:
         for name in names:
             await self._serves(name)
             if name == "kafka":
-                await topics.create(self.plan.settings)
+                await self._create_topics()
         if self.plan.redis_nodes and {*names} >= {*self.plan.redis}:  # new: they do not know it
             await redis_cluster.join(HOST, self.plan.redis_nodes, READY_S)
+
+    async def _create_topics(self) -> None:
+        """Create them as soon as Kafka answers; raises RoleFailed.
+
+        On a busy machine it may be silent for seconds after it has begun to serve.
+        """
+        deadline = time.monotonic() + READY_S
+        while True:
+            try:
+                await topics.create(self.plan.settings)
+            except KafkaUnreachable as silent:
+                if time.monotonic() > deadline:
+                    raise RoleFailed(str(silent)) from None
+                await asyncio.sleep(1.0)
+            else:
+                return
 
     def _launch(self, name: str) -> None:
         """Start a process anew, its log in a file of this life."""
