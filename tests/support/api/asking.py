@@ -8,6 +8,8 @@ the same amount.
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
@@ -27,6 +29,7 @@ SOL_DECIMALS = 9
 USD_DECIMALS = 6
 
 CACHE_EXPIRES_S = 1.1  # longer than an answer is cached
+_REFERENCE = re.compile(r'"#/components/schemas/([^"/]+)')
 
 
 class Asker:
@@ -106,8 +109,18 @@ def validator(document: Json, method: str, template: str, status: int) -> jsonsc
     """Return a check that a JSON is what the document says of an answer, and no more."""
     answer = resolved(document, document["paths"][template][method]["responses"][str(status)])
     [media] = answer["content"].values()
-    components = {"schemas": closed(document["components"]["schemas"])}
-    return jsonschema_rs.Draft202012Validator({**closed(media["schema"]), "components": components})
+    return strict(document["components"], media["schema"])
+
+
+def strict(components: Json, schema: Json) -> jsonschema_rs.Validator:
+    """Return a check of a schema that allows no more than it names, in it and what it refers to."""
+    used: dict[str, Json] = {}
+    waiting = [own := closed(schema)]
+    while waiting:
+        for name in set(_REFERENCE.findall(json.dumps(waiting.pop()))) - used.keys():
+            used[name] = closed(components["schemas"][name])
+            waiting.append(used[name])
+    return jsonschema_rs.Draft202012Validator({**own, "components": {"schemas": used}})
 
 
 def resolved(document: Json, part: Json) -> Json:

@@ -308,7 +308,11 @@ async def test_a_redis_that_was_set_back_goes_on_with_positions_of_its_own_slot(
     states, slots = [], defaultdict(set)  # at which slots each position was put away
     for batch in batches:
         await whole.apply([batch])
-        states.append({key: await whole.redis.dump(key) for key in await whole.redis.keys("*")})
+        keys = await whole.redis.keys("*")
+        async with whole.redis.pipeline(transaction=False) as ask:
+            for key in keys:
+                ask.dump(key)
+            states.append(dict(zip(keys, await ask.execute(), strict=True)))
         before = dict(whole.rows)
         await whole.flush()
         for key, row in whole.rows.items():

@@ -75,7 +75,7 @@ async def test_a_swap_is_answered_as_the_live_streams_have_it(store, ask, new_sw
 @st.composite
 def histories(draw):
     """Moments with many ties; of two wallets and two tokens; one quoted in the other; repeats."""
-    count = draw(st.integers(0, 30))
+    count = draw(st.integers(0, 20))
     slots = st.integers(0, draw(st.sampled_from([1, 3, 40])))
     yes = st.booleans()
     swaps = st.tuples(slots, st.integers(0, 2), st.integers(0, 1), yes, yes, yes)
@@ -87,7 +87,7 @@ def histories(draw):
 
 @pytest.mark.slow
 @settings(
-    max_examples=15,
+    max_examples=10,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
