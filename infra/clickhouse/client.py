@@ -20,7 +20,7 @@ CONNECT_TIMEOUT_S: Final = 5
 ANSWER_TIMEOUT_S: Final = 60
 
 # The driver imports NumPy and pandas, where they are, to see whether rows are made of theirs: a
-# second without an answer at the first insert, and 60 MiB. chdb brings them; our rows are lists.
+# second without an answer at the first insert, and 60 MiB. chdb brings them; our rows are tuples.
 vars(options).update(np=None, pd=None, pd_time_test=None)
 
 __all__ = [

@@ -307,7 +307,7 @@ class Fleet:
             await redis_cluster.join(HOST, self.plan.redis_nodes, READY_S)
 
     async def _create_topics(self) -> None:
-        """Create them as soon as Kafka answers; raises RoleFailed.
+        """Create the topics as soon as Kafka answers; raises RoleFailed.
 
         On a busy machine it may be silent for seconds after it has begun to serve.
         """
