@@ -47,7 +47,8 @@ OLD_COINS: Final = 24
 EXCHANGE_LAMPORTS: Final = 50_000_000 * LAMPORTS
 MAKERS: Final = 3
 COMMISSIONS: Final = (0, 5, 7, 10)  # percent, of validators
-EXCHANGE_HOLDS: Final = 10  # times as much of a coin as its pools
+EXCHANGE_HOLDS: Final = 10  # times as much of a coin as its pools, as far as a supply can go
+_U64_MAX: Final = (1 << 64) - 1  # the largest supply that a mint can note
 _DEMO_BINS: Final = 20  # on each side of the price, of a demo wallet's positions
 _FEWEST_DRIFTERS: Final = 32  # so many that one transaction cannot log all their funding
 DOLLARS_RAW: Final = 1_500_000_000_000  # of USDC and of USDT in their pool
@@ -336,7 +337,8 @@ class World:
         owner = self.exchange.address
         account = self.ledger.associated(owner, mint)
         if account not in self.ledger.tokens:
-            self.ledger.endow(account, mint, owner, EXCHANGE_HOLDS * in_pools_raw)
+            amount_raw = min(EXCHANGE_HOLDS * in_pools_raw, _U64_MAX - mint.supply_raw)
+            self.ledger.endow(account, mint, owner, amount_raw)
 
     def _coin(self, number: int) -> Mint:
         taxed = number % 8 == 7

@@ -174,6 +174,14 @@ def test_mints_and_metadata_are_written_when_they_are_made():
     assert TOKEN.name in mints.values()
 
 
+@pytest.mark.parametrize("seed", [690529155, 3680869869])
+def test_a_supply_stays_within_what_a_mint_can_note(seed):
+    """Ten times what these seeds' largest pools hold would be more than a u64."""
+    market = Market(Knobs(seed=seed))
+    assert max(mint.supply_raw for mint in market.world.ledger.mints.values()) == (1 << 64) - 1
+    assert len(list(market.genesis_accounts())) > len(market.world.ledger.mints)
+
+
 def test_a_market_without_accounts_writes_none_and_is_the_same_otherwise():
     knobs = Knobs(seed=3, rate=100, wallets=60)
     bare = Market(knobs, accounts=False)
