@@ -30,6 +30,9 @@ JAVA: Final = 17  # the oldest that Kafka 4's broker runs on
 MAVEN_TIMEOUT_S: Final = 600
 _HERE: Final = Path(__file__).parent
 _POM: Final = _HERE / "pom.xml"
+# The first of Java's two compilers alone: a broker that runs for minutes takes half the CPU, and is
+# ready sooner.
+_COMPILES_ONCE: Final = "-XX:TieredStopAtLevel=1"
 
 _PROPERTIES: Final = """\
 process.roles=broker,controller
@@ -98,6 +101,7 @@ def process(settings: Settings) -> Process:
             "-Xms128m",
             "-Xmx512m",
             "-XX:+UseSerialGC",  # the smallest collector; the heap is small too
+            _COMPILES_ONCE,
             f"-Dlog4j2.configurationFile={_HERE / 'log4j2.xml'}",
             "-cp",
             classpath,
@@ -167,7 +171,7 @@ def jars(folder: Path) -> Path:
 
 def _format(java: str, classpath: str, properties: Path) -> None:
     cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-    command = [java, "-cp", classpath, "kafka.tools.StorageTool", "format"]
+    command = [java, _COMPILES_ONCE, "-cp", classpath, "kafka.tools.StorageTool", "format"]
     command += [f"--cluster-id={cluster}", "--config", str(properties)]  # it may begin with "-"
     run = subprocess.run(command, capture_output=True, text=True, timeout=120)
     if run.returncode:

@@ -31,7 +31,7 @@ log = structlog.get_logger(__name__)
 
 EVERY_S: Final = 0.3  # with all partitions
 LONGEST_S: Final = 1.2  # with few: three slots, so that the stores stay less than five behind
-FEW_EVENTS: Final = 100  # then half as often: some 40 transactions a second
+FEW_EVENTS: Final = 100  # they wait for the longest: at up to some 35 transactions a second
 GATHER_S: Final = 0.1  # after a rest: partitions have the first slot one after the other
 NAMES_AT_ONCE: Final = 1_000  # of a command: a script may pass no more than some thousands
 ENOUGH_EVENTS: Final = 20_000  # then without waiting
@@ -203,8 +203,9 @@ def pause_s(held: int, partitions: int, events: int) -> float:
 
     `events` wait to be written.
     """
-    every_s = EVERY_S if events > FEW_EVENTS else 2 * EVERY_S
-    return min(every_s * partitions / max(held, 1), LONGEST_S)
+    if events <= FEW_EVENTS:
+        return LONGEST_S
+    return min(EVERY_S * partitions / max(held, 1), LONGEST_S)
 
 
 def _tracked(

@@ -27,6 +27,6 @@ def test_the_stores_stay_less_than_five_slots_behind_whatever_the_share():
     assert pause_s(1, 1, MANY) == EVERY_S
 
 
-def test_few_events_wait_twice_as_long():
-    assert pause_s(PARTITIONS, PARTITIONS, FEW_EVENTS) == 2 * EVERY_S
+def test_few_events_wait_for_the_longest():
+    assert pause_s(PARTITIONS, PARTITIONS, FEW_EVENTS) == LONGEST_S
     assert pause_s(PARTITIONS, PARTITIONS, MANY) == EVERY_S
