@@ -2,6 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PIP := $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt
 
 .PHONY: run test test-fast fuzz mutants judges lint types types-product types-tests contracts compiled
 .PHONY: proto bench clean help
@@ -9,12 +10,14 @@ READY := $(VENV)/.ready
 help:  ## what can be made here
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
 
-# Modules are compiled with all cores, which pip does not do. Those that cannot be are never imported.
+# uv installs in a quarter of pip's time, and compiles the modules with all cores. It does not read
+# what pip is configured with: where that names another index, or uv cannot install, pip does it.
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { echo "Soltape needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) -V 2>/dev/null || echo none). Name another: make PYTHON=python3.12 ..."; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -q --disable-pip-version-check --no-compile -c constraints.txt -e '.[dev]'
-	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib >/dev/null 2>&1 || true
+	@if $(BIN)/python -m pip config list | grep -q index; then $(PIP) -e '.[dev]'; else \
+		$(PIP) uv && VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install -q --compile-bytecode -c constraints.txt -e '.[dev]' \
+		|| { echo "uv could not install what Soltape needs: pip does"; $(PIP) -e '.[dev]'; }; fi
 	@touch $@
 
 run: $(READY)  ## set up, then run the whole pipeline on a simulated chain
