@@ -31,7 +31,7 @@ log = structlog.get_logger(__name__)
 
 EVERY_S: Final = 0.3  # with all partitions
 LONGEST_S: Final = 1.2  # with few: three slots, so that the stores stay less than five behind
-FEW_EVENTS: Final = 100  # they wait for the longest: at up to some 35 transactions a second
+FEW_EVENTS: Final = 100  # wait LONGEST_S: what up to some 35 transactions a second make in it
 GATHER_S: Final = 0.1  # after a rest: partitions have the first slot one after the other
 NAMES_AT_ONCE: Final = 1_000  # of a command: a script may pass no more than some thousands
 ENOUGH_EVENTS: Final = 20_000  # then without waiting

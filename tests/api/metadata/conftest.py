@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 import pytest
@@ -13,6 +13,7 @@ import pytest
 from api.metadata.fetching import Fetcher, Limits, Resolve
 from api.metadata.hosts import Hosts
 from api.metadata.targets import Targets
+from infra.local import process
 
 PUBLIC, PRIVATE = "127.0.0.2", "127.0.0.1"
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
@@ -42,11 +43,12 @@ class Names:
 
 def free_port() -> int:
     """Return a port that is free on both addresses."""
-    with socket.socket() as one, socket.socket() as other:
-        one.bind((PUBLIC, 0))
-        port: int = one.getsockname()[1]
-        other.bind((PRIVATE, port))
-        return port
+    for _ in range(1_000):
+        port = process.free_port(PUBLIC)
+        with socket.socket() as other, suppress(OSError):
+            other.bind((PRIVATE, port))
+            return port
+    raise OSError(f"no port is free on {PUBLIC} and {PRIVATE}")
 
 
 @asynccontextmanager

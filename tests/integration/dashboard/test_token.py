@@ -55,6 +55,8 @@ def busiest(up: Up) -> str:
 def test_candles_are_read_by_keyboard(page: Page) -> None:
     stage = page.get_by_role("group", name=re.compile("^Candles and volume"))
     legend = page.locator(".legend")
+    # Of what is announced within half a second the last is said: that comes before the keys.
+    expect(page.locator("#spoken")).to_have_text("Connected")
     stage.focus()
     page.keyboard.press("Home")
     first = legend.inner_text()
