@@ -42,7 +42,7 @@ _SHORT_TAPES: Final = 3
 _CURL: Final = "sed 's/^/x-api-key: /' {file} | curl -H @- '{url}/api/tokens/trending?limit=3'"
 _LISTEN: Final = (
     "python -c 'import json, sys, websockets.sync.client as client; "
-    'swaps = client.connect(sys.argv[1], additional_headers={"x-api-key": input()}); '
+    'swaps = client.connect(sys.argv[1], additional_headers={"x-api-key": input()}).__enter__(); '
     'swaps.send(json.dumps({"action": "subscribe", "channel": "swaps"})); '
     "[*map(print, swaps)]'"
 )

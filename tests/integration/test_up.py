@@ -78,12 +78,20 @@ class Up:
         )
 
     def shell(self, command, until):
-        """Run a line that was printed, as it is; return what it says up to a line with a text."""
+        """Run a line that was printed, as it is; return what it says up to a line with a text.
+
+        A program that does what its libraries are about to drop fails.
+        """
         path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
         with subprocess.Popen(
             ["sh", "-c", command],
             cwd=self.folder,
-            env=self.environment | {"PATH": path, "PYTHONUNBUFFERED": "1"},
+            env=self.environment
+            | {
+                "PATH": path,
+                "PYTHONUNBUFFERED": "1",
+                "PYTHONWARNINGS": "error::DeprecationWarning",
+            },
             stdout=subprocess.PIPE,
             text=True,
             start_new_session=True,
