@@ -10,6 +10,7 @@ from typing import Final
 
 import click
 import structlog
+import uvloop
 from aiokafka.errors import KafkaError
 
 from infra import memory
@@ -92,7 +93,7 @@ def agents(groups: tuple[str, ...]) -> None:
     readiness = worker.Readiness(groups)
     serve_metrics(settings, "agents" if live.GROUP in groups else "books", readiness.lacking)
     try:
-        asyncio.run(_run(settings, groups, readiness))
+        uvloop.run(_run(settings, groups, readiness))
     except (
         *(KafkaUnreachable, KafkaError, topics.TopicsWrong, partitions.PartitionsWrong),
         *(MigrationError, ClickHouseError, TimeoutError),

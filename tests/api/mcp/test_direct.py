@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, cast
 
 import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mcp.server import MCPServer
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.types import Message, Scope
 
@@ -49,8 +51,11 @@ class Says(Calls):
 
 
 CALLS = Says()
-# A server is slow to make; its calls go where `CALLS` has them go.
-SERVER = make_server(cast(Any, None), CALLS)
+
+
+@cache  # it is slow to make; its calls go where `CALLS` has them go
+def server() -> MCPServer[Any]:
+    return make_server(cast(Any, None), CALLS)
 
 
 async def both(
@@ -84,7 +89,7 @@ async def both(
     sent.append([])
     # private `_lowlevel_server`: the package's manager of sessions takes nothing else.
     manager = StreamableHTTPSessionManager(
-        SERVER._lowlevel_server, json_response=True, stateless=True
+        server()._lowlevel_server, json_response=True, stateless=True
     )
     async with manager.run():
         await manager.handle_request(scope(), receive, send)

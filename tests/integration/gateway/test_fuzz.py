@@ -53,7 +53,8 @@ def frame(
     if not masked:
         return head + payload
     key = b"\x1f\x2e\x3d\x4c"
-    return head + key + bytes(byte ^ key[place & 3] for place, byte in enumerate(payload))
+    mask = int.from_bytes((key * (len(payload) // 4 + 1))[: len(payload)])
+    return head + key + (int.from_bytes(payload) ^ mask).to_bytes(len(payload))
 
 
 class Raw:

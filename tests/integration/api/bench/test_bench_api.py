@@ -70,7 +70,7 @@ def test_tables_and_python_have_the_same_addresses(served):
 def test_every_endpoint_answers_every_pair(served):
     running, _, pairs = served
     for endpoint in (*HOT, *CLICKHOUSE):
-        answers = fetch(running, endpoint.requests(pairs)[:40])
+        answers = fetch(running, endpoint.requests(pairs)[:12])
         for text in answers.values():
             body = orjson.loads(text)
             assert body.get("as_of_slot", LAST_SLOT) == LAST_SLOT, endpoint

@@ -82,7 +82,7 @@ def histories(draw):
     found = draw(st.lists(swaps, min_size=count, max_size=count, unique_by=lambda each: each[:3]))
     again = draw(st.lists(st.sampled_from(found), max_size=20)) if found else []
     step_ms = draw(st.sampled_from([0, 1000, 3_600_000, DAY_MS // 2, 2 * DAY_MS]))
-    return found, again, step_ms, draw(st.sampled_from([2, 7, 100]))
+    return found, again, step_ms, draw(st.sampled_from([3, 10, 100]))
 
 
 @pytest.mark.slow
