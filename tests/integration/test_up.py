@@ -128,24 +128,45 @@ class Up:
         self.popen.wait(WITHIN_S)
 
 
-@pytest.fixture
-def start(tmp_path):
+@contextlib.contextmanager
+def starting(folder):
+    """Give what starts `soltape up` in a folder; what runs at the end is stopped."""
+    plain = {
+        name: value
+        for name, value in os.environ.items()
+        if name.lower() not in Settings.model_fields
+    }
     started = []
 
-    def _start(*options, **settings):
-        plain = {
-            name: value
-            for name, value in os.environ.items()
-            if name.lower() not in Settings.model_fields
-        }
-        patient = {"API_TIMEOUT_S": "120"}
-        started.append(Up(tmp_path, plain | patient | settings, *options))
+    def start(*options):
+        started.append(Up(folder, plain | {"API_TIMEOUT_S": "120"}, *options))
         return started[-1]
 
-    yield _start
+    yield start
     for up in started:
         if up.popen.poll() is None:
             up.stop()
+
+
+@pytest.fixture
+def start(tmp_path):
+    with starting(tmp_path) as start:
+        yield start
+
+
+@pytest.fixture(scope="module")
+def lasting(tmp_path_factory):
+    """Start in a folder of several tests: each kills something else of the same product."""
+    with starting(tmp_path_factory.mktemp("lasting")) as start:
+        yield start
+
+
+@pytest.fixture(scope="module")
+def calm(lasting):
+    """What several tests kill parts of; the last one kills it."""
+    up = lasting(*CALM)
+    up.until(lambda: lines_with_swaps(up))
+    return up
 
 
 def lines_with_swaps(up):
@@ -317,22 +338,18 @@ def test_from_nothing_to_swaps_and_back_to_nothing(start, tmp_path):
     assert not [file for file in kept if stat.S_IMODE(file.stat().st_mode) & 0o077]
 
 
-def test_swaps_go_on_after_the_broker_was_killed(start):
-    up = start(*CALM)
-    up.until(lambda: lines_with_swaps(up))
+def test_swaps_go_on_after_the_broker_was_killed(calm):
+    up = calm
     broker = next(process for process in up.processes() if "kafka" in process.cmdline())
     broker.kill()
     up.until(lambda: "kafka ended with SIGKILL" in up.said())
     seen = len(lines_with_swaps(up))
     up.until(lambda: len(lines_with_swaps(up)) > seen + 3)
     assert up.first_swap()["kind"] == "swap"
-    up.stop()
 
 
-def test_a_chain_that_ends_ends_the_tape_and_the_next_one_has_nothing_of_it(start):
-    up = start(*CALM)
-    up.until(lambda: lines_with_swaps(up))
-
+def test_a_chain_that_ends_ends_the_tape_and_the_next_one_has_nothing_of_it(calm):
+    up = calm
     key = up.run("keys", "create", "--name", "mine").stdout.strip()
     published = addresses(up.folder / ".soltape")
     clickhouse, password = (published[name] for name in ("CLICKHOUSE_URL", "CLICKHOUSE_PASSWORD"))
@@ -370,8 +387,27 @@ def test_a_chain_that_ends_ends_the_tape_and_the_next_one_has_nothing_of_it(star
 
     assert up.until(named) == "mine"
     assert stored()[0] > last
-    up.stop()
     assert "Traceback" not in up.said()
+
+
+def test_nothing_outlives_a_supervisor_that_is_killed_and_the_folder_can_be_used_again(
+    calm, lasting
+):
+    up = calm
+    key = up.run("keys", "create", "--name", "kept").stdout.strip()
+    processes = up.processes()
+    up.popen.kill()
+    up.popen.wait(60)
+    _, alive = psutil.wait_procs(processes, timeout=240)
+    assert not [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
+    again = lasting(*CALM)
+    again.until(lambda: lines_with_swaps(again))
+    # The tape began anew, the keys did not.
+    _, trending = first_request(again)
+    usage = trending.partition("/api/")[0] + "/api/usage"
+    with urlopen(Request(usage, headers={"x-api-key": key}), timeout=240) as answer:
+        assert json.load(answer)["key"]["name"] == "kept"
+    again.stop()
 
 
 def test_a_recording_that_ends_is_said_to_and_what_it_held_is_served_on(start, tmp_path):
@@ -418,22 +454,3 @@ def test_stores_alone_serve_what_they_keep(start):
         assert redis.get("kept") == b"1"
     again.stop()
     assert "stopped after" in again.said()
-
-
-def test_nothing_outlives_a_supervisor_that_is_killed_and_the_folder_can_be_used_again(start):
-    up = start(*CALM)
-    up.until(lambda: lines_with_swaps(up))
-    key = up.run("keys", "create", "--name", "mine").stdout.strip()
-    processes = up.processes()
-    up.popen.kill()
-    up.popen.wait(60)
-    _, alive = psutil.wait_procs(processes, timeout=240)
-    assert not [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
-    again = start(*CALM)
-    again.until(lambda: lines_with_swaps(again))
-    # The tape began anew, the keys did not.
-    _, trending = first_request(again)
-    usage = trending.partition("/api/")[0] + "/api/usage"
-    with urlopen(Request(usage, headers={"x-api-key": key}), timeout=240) as answer:
-        assert json.load(answer)["key"]["name"] == "mine"
-    again.stop()

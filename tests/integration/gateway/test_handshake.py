@@ -376,13 +376,14 @@ class TestBounds:
             head = "".join(f"{name}: {value}\r\n" for name, value in UPGRADE.items())
             asked_for = f"GET /ws?api_key={key} HTTP/1.1\r\nHost: 127.0.0.1\r\n{head}\r\n"
             most = 0
-            for _ in range(600):
+            for number in range(600):
                 one = socket.create_connection(("127.0.0.1", gateway.port), timeout=WITHIN_S)
                 left_open.enter_context(one)
                 one.sendall(asked_for.encode())
                 assert one.recv(12) == b"HTTP/1.1 101"
                 one.sendall(b"\x88\x80\x00\x00\x00\x00")  # a close frame, and then nothing
-                most = max(most, len(process.net_connections()))
+                if number % 20 == 19:  # to look takes 20 ms
+                    most = max(most, len(process.net_connections()))
             assert most <= 256 + 40  # beside those that are being let in, and the stores'
             assert asked(gateway, "/health/live").status == 200
 
