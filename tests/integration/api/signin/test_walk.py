@@ -258,7 +258,7 @@ def test_signing_out_in_one_tab_signs_out_the_others(browser: Browser, own: Serv
         other.goto(f"{own.url}/#/account")
         # The page is complete: its layout no longer moves the button between press and release.
         expect(other.get_by_role("table", name="Keys")).to_be_visible()
-        expect(other.get_by_role("region", name="Kafka")).to_be_visible()
+        expect(other.get_by_role("region", name="Kafka", exact=True)).to_be_visible()
         other.get_by_role("button", name="Sign out").click()
         for each in (other, page):
             expect(each.get_by_role("link", name="Sign in")).to_be_visible()
