@@ -20,7 +20,7 @@ from infra.bench import median, progress, report
 from infra.chain.market import Knobs, Market
 from infra.chain.source import SlotTransactions
 from infra.settings import load
-from pipeline.decoding.decode import decode_update
+from pipeline.decoding.reading import decode_update
 from schemas.proto.geyser_pb2 import SubscribeUpdate, SubscribeUpdateTransactionInfo
 from schemas.solana.addresses import text
 from schemas.solana.rpc_json import transaction_from_json, transaction_to_json

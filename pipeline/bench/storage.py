@@ -32,7 +32,7 @@ from pipeline.bench import (
     storage_tokens,
     storage_wallets,
 )
-from pipeline.decoding.decode import decode_update
+from pipeline.decoding.reading import decode_update
 from pipeline.domain.launchpad import Launchpad
 from pipeline.domain.quote_book import QuoteBook
 from pipeline.domain.value import SolUsd, value_swaps

@@ -9,9 +9,9 @@ from typing import Any
 
 from pipeline.decoding.conservation import differences
 from pipeline.decoding.contract import UNREADABLE
-from pipeline.decoding.decode import Decoded, Reading, read
 from pipeline.decoding.exchanges import changes, is_listed
 from pipeline.decoding.explaining import Explanation, explain
+from pipeline.decoding.reading import Decoded, Reading, read
 from pipeline.decoding.registry import PROGRAMS
 from pipeline.decoding.wallets import Whose, whose
 from pipeline.solana.transaction import Transaction

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from pipeline.decoding.contract import UNREADABLE, Leg
-from pipeline.decoding.decode import Reading
 from pipeline.decoding.ledger import lamports_for_account
+from pipeline.decoding.reading import Reading
 from pipeline.solana.transaction import (
     ACCOUNT,
     DESTINATION,

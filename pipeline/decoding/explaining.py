@@ -16,11 +16,11 @@ from typing import Final
 
 from pipeline.decoding.conservation import differences
 from pipeline.decoding.contract import Filled, Leg
-from pipeline.decoding.decode import Reading
 from pipeline.decoding.exchanges import Net, changes, exchanged, find
 from pipeline.decoding.ledger import Entry, ledger
 from pipeline.decoding.no_swaps import no_swaps
 from pipeline.decoding.parties import Parties, legs, place
+from pipeline.decoding.reading import Reading
 from pipeline.decoding.registry import BY_PROGRAM
 from pipeline.decoding.routers import ROUTERS
 from pipeline.decoding.tips import TIP_ACCOUNTS

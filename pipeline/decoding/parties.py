@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pipeline.decoding.contract import Leg
-from pipeline.decoding.decode import Reading
+from pipeline.decoding.reading import Reading
 from pipeline.solana.transaction import Transaction
 from schemas.events import Swap
 from schemas.solana.addresses import text

@@ -16,7 +16,7 @@ from google.protobuf.message import DecodeError
 
 from infra.kafka import topics
 from infra.settings import Settings
-from pipeline.decoding.decode import Decoded, Reason, decode_update
+from pipeline.decoding.reading import Decoded, Reason, decode_update
 from pipeline.ingest import metrics
 from pipeline.ingest.backfill import Backfill, Block
 from pipeline.ingest.finality import ROLLED_BACK, Finalized, Gap, RolledBack

@@ -12,7 +12,7 @@ import pytest
 from infra.chain.market import Knobs, Market, Truth
 from infra.chain.source import SlotCompleted, SlotEvent, SlotTransactions
 from pipeline.chaos.truth import Slot, read
-from pipeline.decoding.decode import decode_update
+from pipeline.decoding.reading import decode_update
 from pipeline.decoding.registry import PROGRAM_IDS
 from pipeline.ingest.finality import Counts
 from pipeline.ingest.lanes import batches_of

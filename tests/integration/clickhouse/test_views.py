@@ -24,7 +24,7 @@ from infra.clickhouse.reader import as_reader
 from infra.settings import Settings
 from pipeline.agents.settled.lost import LOG_LACKS, because
 from pipeline.agents.store import TapeBooks
-from pipeline.decoding.decode import decode_update
+from pipeline.decoding.reading import decode_update
 from pipeline.domain.value import SolUsd, value_swaps
 from pipeline.ingest.finality import NOT_KNOWN, ROLLED_BACK
 from schemas.codec import add_event

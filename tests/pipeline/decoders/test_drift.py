@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from pipeline.decoders.drift import FUNDING_PAYMENT_RECORD, PROGRAM
 from pipeline.decoding.contract import named
-from pipeline.decoding.decode import Decoded, Reason, decode_update
+from pipeline.decoding.reading import Decoded, Reason, decode_update
 from schemas.events import FundingPayment, PerpGap
 from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
 from schemas.solana.addresses import key, text

@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from pipeline.decoding.decode import decode_update
+from pipeline.decoding.reading import decode_update
 from pipeline.decoding.registry import BY_PROGRAM
 from pipeline.solana.transaction import CPI_EVENT_TAG, Transaction
 from schemas.events import Side, Swap

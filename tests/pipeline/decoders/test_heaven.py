@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pipeline.decoders import heaven
-from pipeline.decoding.decode import decode_update
+from pipeline.decoding.reading import decode_update
 from schemas.events import Creation, Side, Swap
 from schemas.money import WSOL
 from schemas.solana.addresses import key

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.decoding.decode import Decoded, Reason, decode_update
+from pipeline.decoding.reading import Decoded, Reason, decode_update
 from schemas.events import Movement, Side, Swap
 from schemas.money import WSOL
 from schemas.solana.addresses import key

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.decoding.decode import Decoded, Reason, decode_update
+from pipeline.decoding.reading import Decoded, Reason, decode_update
 from schemas.events import PerpChange, PerpGap, Side, Swap
 from schemas.solana.addresses import key
 from tests.support import anchor

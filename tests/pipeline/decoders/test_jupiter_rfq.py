@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.decoding.decode import Reason, decode_update
+from pipeline.decoding.reading import Reason, decode_update
 from pipeline.domain.holders import MAKERS
 from schemas.events import Side, Swap
 from schemas.money import WSOL

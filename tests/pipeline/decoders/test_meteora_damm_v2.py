@@ -7,7 +7,7 @@ from struct import pack
 import pytest
 
 from pipeline.decoders.meteora_damm_v2 import SWAP2_EVENT, SWAP_EVENT
-from pipeline.decoding.decode import decode_update
+from pipeline.decoding.reading import decode_update
 from schemas.events import Swap
 from tests.support.decoding import examples
 

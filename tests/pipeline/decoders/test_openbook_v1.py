@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pipeline.decoding.conservation import differences
-from pipeline.decoding.decode import decode_update, read
+from pipeline.decoding.reading import decode_update, read
 from pipeline.decoding.registry import PROGRAMS
 from pipeline.solana.transaction import Transaction
 from schemas.events import Side, Swap

@@ -6,7 +6,7 @@ from struct import pack
 
 import pytest
 
-from pipeline.decoding.decode import Decoded, Reason, decode_update
+from pipeline.decoding.reading import Decoded, Reason, decode_update
 from schemas.events import Side, Swap
 from schemas.solana.addresses import key
 from tests.support.decoding import builder, examples

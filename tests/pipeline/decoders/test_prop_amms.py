@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pipeline.decoders import prop_amms
-from pipeline.decoding.decode import Reason, decode_update
+from pipeline.decoding.reading import Reason, decode_update
 from schemas.events import Swap
 from tests.support.decoding import builder, examples
 

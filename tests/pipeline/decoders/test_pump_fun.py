@@ -11,7 +11,7 @@ import pytest
 
 from pipeline.decoders import pump_fun
 from pipeline.decoding.conservation import differences
-from pipeline.decoding.decode import Decoded, decode_update, read
+from pipeline.decoding.reading import Decoded, decode_update, read
 from pipeline.decoding.registry import PROGRAMS
 from pipeline.solana.transaction import Transaction
 from schemas.events import Creation, Migration, Side, Swap

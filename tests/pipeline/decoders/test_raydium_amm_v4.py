@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.decoding.decode import decode_update
+from pipeline.decoding.reading import decode_update
 from schemas.events import Swap
 from tests.support.decoding import builder, examples
 

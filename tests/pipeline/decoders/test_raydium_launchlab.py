@@ -9,7 +9,7 @@ import pytest
 
 from pipeline.decoders import raydium_launchlab as launchlab
 from pipeline.decoding.conservation import differences
-from pipeline.decoding.decode import decode_update, read
+from pipeline.decoding.reading import decode_update, read
 from pipeline.decoding.registry import PROGRAMS
 from pipeline.solana.transaction import Transaction
 from schemas.events import Creation, Migration, Side, Swap

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.decoding.decode import decode_update
+from pipeline.decoding.reading import decode_update
 from schemas.events import Side, Swap
 from schemas.money import WSOL
 from schemas.solana.addresses import has_private_key, key

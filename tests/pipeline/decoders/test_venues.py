@@ -12,7 +12,7 @@ import pytest
 
 from pipeline import decoders
 from pipeline.decoding.conservation import differences
-from pipeline.decoding.decode import Decoded, Reason, decode_update, read
+from pipeline.decoding.reading import Decoded, Reason, decode_update, read
 from pipeline.decoding.registry import PROGRAMS, VENUES
 from pipeline.solana.transaction import Transaction
 from schemas.events import Side, Swap

@@ -7,7 +7,7 @@ from struct import pack
 import pytest
 
 from pipeline.decoders import vertigo
-from pipeline.decoding.decode import decode_update
+from pipeline.decoding.reading import decode_update
 from schemas.events import Creation, Swap
 from schemas.money import WSOL
 from tests.support.decoding import builder, examples

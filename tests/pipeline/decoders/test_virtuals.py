@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipeline.decoders import virtuals
-from pipeline.decoding.decode import decode_update
+from pipeline.decoding.reading import decode_update
 from schemas.events import Creation, Migration, Side, Swap
 from tests.support.decoding import builder
 

@@ -15,7 +15,7 @@ from infra.chain.market import Knobs, Market, Truth
 from infra.chain.source import SlotCompleted, SlotTransactions
 from pipeline.decoders import orca_wavebreak as wavebreak
 from pipeline.decoders import pump_fun, virtuals
-from pipeline.decoding.decode import Decoded, Reason, decode_update
+from pipeline.decoding.reading import Decoded, Reason, decode_update
 from pipeline.solana.transaction import Transaction
 from schemas.events import Movement, Side, Swap
 from schemas.money import MONEY, USDC, WSOL

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from pipeline.decoding.check import Conservation, Exchanges
-from pipeline.decoding.decode import decode_update
 from pipeline.decoding.exchanges import changes
+from pipeline.decoding.reading import decode_update
 from pipeline.decoding.registry import PROGRAMS
 from pipeline.decoding.wallets import Whose, whose
 from pipeline.solana.transaction import Transaction

@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.decoders import boop
 from pipeline.decoding.conservation import differences
-from pipeline.decoding.decode import read
+from pipeline.decoding.reading import read
 from pipeline.decoding.registry import PROGRAMS
 from pipeline.solana.transaction import Transaction
 from schemas.money import WSOL

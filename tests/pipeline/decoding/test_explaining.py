@@ -11,8 +11,8 @@ import pytest
 
 from pipeline.decoders import moonit
 from pipeline.decoding.contract import Leg
-from pipeline.decoding.decode import Reading, decode_update, read
 from pipeline.decoding.explaining import Explanation, explain
+from pipeline.decoding.reading import Reading, decode_update, read
 from pipeline.decoding.registry import PROGRAMS
 from pipeline.decoding.tips import TIP_ACCOUNTS
 from pipeline.solana.transaction import Transaction

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from infra.chain.market import Knobs, Market
 from infra.chain.source import SlotTransactions
 from pipeline.decoding.check import Conservation
-from pipeline.decoding.decode import Decoded, Reason, decode_update
+from pipeline.decoding.reading import Decoded, Reason, decode_update
 from schemas.codec import add_event
 from schemas.events import Swap
 from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo

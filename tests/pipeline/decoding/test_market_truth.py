@@ -14,7 +14,7 @@ import pytest
 from infra.chain.market import Knobs, Market, Truth
 from infra.chain.source import SlotTransactions
 from pipeline.decoding.conservation import differences
-from pipeline.decoding.decode import decode_update, read
+from pipeline.decoding.reading import decode_update, read
 from pipeline.decoding.registry import PROGRAMS
 from pipeline.solana.transaction import Transaction
 from schemas.codec import event_to_json

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.decoding.decode import decode_update
+from pipeline.decoding.reading import decode_update
 from pipeline.decoding.routers import RoutersError
 from pipeline.decoding.routers import read as read_routers
 from schemas.events import Swap

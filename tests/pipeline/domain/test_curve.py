@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.decoding.decode import decode_update
+from pipeline.decoding.reading import decode_update
 from pipeline.domain.curve import PUMP_FUN_FOR_SALE_RAW, state
 from schemas.events import Side, Swap
 from schemas.markets import sold_pct

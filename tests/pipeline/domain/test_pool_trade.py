@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.decoding.decode import decode_update
+from pipeline.decoding.reading import decode_update
 from pipeline.domain.pool_trade import trade_of
 from schemas.events import Side, Swap
 from schemas.money import MONEY, USDC, WSOL

@@ -12,7 +12,7 @@ import pytest
 
 from infra.chain.market import Knobs, Market
 from infra.chain.source import SlotTransactions
-from pipeline.decoding.decode import decode_update
+from pipeline.decoding.reading import decode_update
 from pipeline.ingest.finality import Counts
 from pipeline.ingest.lanes import batches_of, last_balances, venues_of
 from pipeline.ingest.ledger import Settled, Transaction

@@ -26,7 +26,7 @@ from infra.chain.submission import (
     Unreadable,
     parse,
 )
-from pipeline.decoding.decode import decode_update
+from pipeline.decoding.reading import decode_update
 from schemas.money import USDC
 from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
 from schemas.solana import base58

@@ -15,7 +15,7 @@ from infra.chain.market.venues import meteora_dbc, pump_fun, raydium_launchlab
 from infra.chain.market.venues.meteora_dbc import DbcCurve
 from infra.chain.market.venues.raydium_launchlab import LaunchLabCurve
 from infra.chain.source import SlotCompleted, SlotTransactions
-from pipeline.decoding.decode import decode_update
+from pipeline.decoding.reading import decode_update
 from pipeline.ingest.finality import Counts
 from pipeline.ingest.lanes import batches_of
 from pipeline.ingest.ledger import Settled, Transaction

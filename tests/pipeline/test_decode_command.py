@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from infra.chain.market import Knobs, Market
 from infra.chain.source import SlotTransactions
-from pipeline.decode import decode
+from pipeline.decode_command import decode
 from pipeline.decoders.drift import FUNDING_PAYMENT_RECORD
 from pipeline.decoders.drift import PROGRAM as DRIFT
 from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo

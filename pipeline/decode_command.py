@@ -10,7 +10,7 @@ import click
 import orjson
 
 from pipeline.decoding.check import SHOWN, Conservation, Exchanges, Wallets
-from pipeline.decoding.decode import decode_update
+from pipeline.decoding.reading import decode_update
 from schemas.codec import event_to_json, perp_event_to_json
 from schemas.json_lines import numbered_lines, parse_line
 from schemas.solana.rpc_json import RpcTransaction, transaction_from_json
